@@ -1,0 +1,60 @@
+#include "common/file_system.h"
+
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace stagecoach {
+namespace {
+
+class FileSystemTest : public testing::Test {
+ protected:
+  FileSystemTest() : directory_(testing::TempDir() + "file_system_test." + std::to_string(getpid())) {
+    EXPECT_TRUE(files_.CreateDirectories(directory_).ok());
+  }
+  ~FileSystemTest() override { EXPECT_TRUE(files_.RemoveTree(directory_).ok()); }
+  std::string Path(const std::string& name) const { return directory_ + "/" + name; }
+
+  FileSystem& files_ = FileSystem::Posix();
+  const std::string directory_;
+};
+
+TEST_F(FileSystemTest, ReadsWhatWasWritten) {
+  ASSERT_TRUE(WriteFileAtomically(files_, Path("a"), "hello").ok());
+  EXPECT_EQ(*ReadFile(files_, Path("a"), 5), "hello");
+  EXPECT_EQ(ReadFile(files_, Path("a"), 4).status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST_F(FileSystemTest, AbandonedFileLeavesNothing) {
+  {
+    auto file = files_.Create(Path("a"));
+    ASSERT_TRUE(file.ok());
+    ASSERT_TRUE((*file)->Append("x", 1).ok());
+  }
+  EXPECT_TRUE(files_.List(directory_)->empty());
+}
+
+TEST_F(FileSystemTest, ReadPastTheEndIsOutOfRange) {
+  ASSERT_TRUE(WriteFileAtomically(files_, Path("a"), "abc").ok());
+  auto file = files_.Open(Path("a"));
+  char buffer[4];
+  EXPECT_EQ((*file)->Read(0, 4, buffer).code(), absl::StatusCode::kOutOfRange);
+}
+
+TEST_F(FileSystemTest, GlobSortsAndTakesRegularFilesOnly) {
+  ASSERT_TRUE(WriteFileAtomically(files_, Path("b.txt"), "").ok());
+  ASSERT_TRUE(WriteFileAtomically(files_, Path("a.txt"), "").ok());
+  ASSERT_TRUE(files_.CreateDirectories(Path("c.txt")).ok());
+  EXPECT_EQ(*files_.Glob(Path("*.txt")), (std::vector<std::string>{Path("a.txt"), Path("b.txt")}));
+  EXPECT_EQ(files_.Glob(Path("*.none")).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST_F(FileSystemTest, MissingFileAndDirectoryAndFifoAreErrors) {
+  EXPECT_EQ(files_.Open(Path("none")).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(files_.Open(directory_).status().code(), absl::StatusCode::kFailedPrecondition);
+  ASSERT_EQ(mkfifo(Path("fifo").c_str(), 0600), 0);
+  EXPECT_EQ(files_.Open(Path("fifo")).status().code(), absl::StatusCode::kFailedPrecondition);
+}
+
+}  // namespace
+}  // namespace stagecoach

@@ -1,0 +1,35 @@
+#ifndef STAGECOACH_COMMON_LAYER_MEMORY_H_
+#define STAGECOACH_COMMON_LAYER_MEMORY_H_
+
+#include <cstdint>
+
+#include "absl/status/statusor.h"
+#include "stagecoach/v1/plan.pb.h"
+
+namespace stagecoach {
+
+// Rows of the head's logits that exist at a time in the forward pass, and columns (of the vocabulary) in the weight
+// gradient: the full logits are never stored. Functions of the shape only, or the bits would depend on free memory.
+int64_t HeadForwardRows(int64_t rows, int64_t vocab_size);
+int64_t HeadWeightColumns(int64_t rows, int64_t vocab_size);
+
+// Bytes of one micro-batch in one layer, by lifetime (see LayerCost in plan.proto); each tensor in a region starts at a
+// multiple of kTensorAlignment. The coordinator plans with it and the worker carves by it: one function, so that both
+// agree.
+struct LayerMemoryBytes {
+  uint64_t saved = 0;
+  uint64_t shared = 0;
+  uint64_t pending = 0;
+  uint64_t scratch = 0;
+  uint64_t input = 0;   // of the layer's input, tokens for the first layer
+  uint64_t output = 0;  // of the activation it makes; of one f64 for the head
+};
+
+// `element_bytes`: 4 on devices that compute in f32, 8 on the reference device. Reads spec.kind and spec.sizes.
+// INVALID_ARGUMENT: a size is missing, or a product overflows.
+absl::StatusOr<LayerMemoryBytes> MemoryOfLayer(const v1::LayerSpec& spec, uint64_t samples, uint64_t seq_len,
+                                               uint64_t element_bytes);
+
+}  // namespace stagecoach
+
+#endif  // STAGECOACH_COMMON_LAYER_MEMORY_H_

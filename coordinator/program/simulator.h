@@ -1,0 +1,37 @@
+#ifndef STAGECOACH_COORDINATOR_PROGRAM_SIMULATOR_H_
+#define STAGECOACH_COORDINATOR_PROGRAM_SIMULATOR_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "coordinator/schedule/schedule.h"
+#include "stagecoach/v1/program.pb.h"
+
+namespace stagecoach {
+
+struct TimedAction {
+  v1::Action action;
+  double start = 0;
+  double end = 0;
+};
+
+struct Timeline {
+  std::vector<std::vector<TimedAction>> workers;  // in execution order
+  double makespan = 0;                            // first start to last end
+  double lower_bound = 0;                         // no schedule of these stages can be shorter
+  double bubble_ratio_span = 0;                   // 1 - sum of busy / (workers x makespan)
+  double bubble_ratio_device = 0;  // 1 - mean busy / longest interval of a worker from its first start to its last end
+  // In micro-batches on one full stage (1 / num_workers of the model), held until their W has run. [num_workers]
+  std::vector<double> peak_activations;
+  std::vector<double> peak_pending_weight;
+};
+
+// Times a compute-only table: every action starts when its worker is free and its input has arrived; a hop between
+// workers delays the receiver by `communication_seconds` and costs nothing otherwise; a B's gradient leaves when the
+// whole B ends, an I's when the I ends. Pure. INVALID_ARGUMENT: an action waits for one that never runs.
+absl::StatusOr<Timeline> Simulate(const v1::ComputeTable& table, const ScheduleProblem& problem);
+
+}  // namespace stagecoach
+
+#endif  // STAGECOACH_COORDINATOR_PROGRAM_SIMULATOR_H_

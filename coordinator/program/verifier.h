@@ -1,0 +1,39 @@
+#ifndef STAGECOACH_COORDINATOR_PROGRAM_VERIFIER_H_
+#define STAGECOACH_COORDINATOR_PROGRAM_VERIFIER_H_
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "stagecoach/v1/plan.pb.h"
+#include "stagecoach/v1/program.pb.h"
+
+namespace stagecoach {
+
+enum class SendSemantics { kRendezvous, kBuffered };
+
+struct VerifierInput {
+  std::span<const v1::StageProgram> programs;  // by worker rank
+  const v1::ModelGraph& graph;
+  const v1::Plan& plan;
+  std::span<const uint64_t> memory_limit_bytes;  // by worker rank; empty: none
+  SendSemantics sends = SendSemantics::kRendezvous;
+};
+
+// The proof law. Shows, for the programs as they stand and not for how they were made, that
+// - layers are covered once, in order; every (stage, micro-batch) has exactly one F, one I, one W (F alone in a
+// forward-only one),
+//   each after what it needs, on the worker that holds the stage;
+// - W runs in micro-batch order on every stage; ties are reduced after the last W of both uses, norms after everything;
+// - each channel is first in first out, sender and receiver agree in number, order and size, and no slot or buffer is
+// used while it
+//   is in use;
+// - the programs end, run together under `sends` with the posts that the channels' slots allow;
+// - no worker ever holds more bytes than its plan says, nor the plan more than the limit.
+// INVALID_ARGUMENT with the shortest counter-example: the instruction, or the cycle of waits. Pure.
+absl::Status Verify(const VerifierInput& input);
+
+}  // namespace stagecoach
+
+#endif  // STAGECOACH_COORDINATOR_PROGRAM_VERIFIER_H_

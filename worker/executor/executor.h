@@ -1,0 +1,75 @@
+#ifndef STAGECOACH_WORKER_EXECUTOR_EXECUTOR_H_
+#define STAGECOACH_WORKER_EXECUTOR_EXECUTOR_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "stagecoach/v1/program.pb.h"
+#include "stagecoach/v1/worker.pb.h"
+#include "worker/data/batch_source.h"
+#include "worker/device/device.h"
+#include "worker/model/stage.h"
+#include "worker/model/stage_state.h"
+#include "worker/transport/transport.h"
+
+namespace stagecoach {
+
+// What one run of a program found. Storage is reused by the next run.
+struct RunReport {
+  struct LossPart {
+    MicroBatchIndex micro_batch;
+    double value = 0;
+  };
+  std::vector<LossPart> loss_parts;  // last stage only
+  std::vector<NormReport> squared_norms;
+  uint64_t num_non_finite = 0;
+  // By what the thread did; they sum to `total`.
+  struct Seconds {
+    double forward = 0, backward_input = 0, backward_weight = 0, p2p_wait = 0, data_wait = 0, other = 0, total = 0;
+  };
+  Seconds seconds;
+};
+
+// Where the executor is, for heartbeats and hang verdicts.
+struct ExecutorProgress {
+  uint64_t instruction = 0;  // index into the program
+  bool waiting = false;      // on a transfer
+};
+
+// Interprets a StageProgram, one instruction after another; knows no schedule. One Executor per program and epoch;
+// after Abort it is destroyed. Run is called by the executor's thread; Abort and progress by any. After the second run,
+// Run allocates no memory.
+class Executor {
+ public:
+  // All outlive the executor. The channels are those of program.channels(), in that order.
+  struct Collaborators {
+    Device& device;
+    Stream& stream;
+    BatchSource& data;
+    std::vector<Stage*> stages;       // by StageProgram.stages
+    std::vector<StageState*> states;  // likewise
+    std::vector<Channel*> channels;
+    std::span<std::byte> arena;                           // program.arena_bytes(), 64-byte aligned
+    absl::Duration transfer_timeout = absl::Minutes(10);  // longest wait for one transfer
+  };
+  // INVALID_ARGUMENT: the program needs more than the arena has, or a slot is smaller than what its stage needs.
+  static absl::StatusOr<std::unique_ptr<Executor>> Create(const v1::StageProgram& program, Collaborators collaborators);
+  virtual ~Executor() = default;
+
+  // Parameters do not change. ABORTED after Abort; UNAVAILABLE: a peer is gone; errors name the action ("2F0").
+  virtual absl::StatusOr<const RunReport*> Run(const v1::RunStep& order) = 0;
+  // Run returns within 100 ms from wherever it is. The caller aborts the transport, whose waiters return by it.
+  virtual void Abort() = 0;
+  virtual ExecutorProgress progress() const = 0;
+};
+
+}  // namespace stagecoach
+
+#endif  // STAGECOACH_WORKER_EXECUTOR_EXECUTOR_H_

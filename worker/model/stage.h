@@ -1,0 +1,49 @@
+#ifndef STAGECOACH_WORKER_MODEL_STAGE_H_
+#define STAGECOACH_WORKER_MODEL_STAGE_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "worker/device/device.h"
+#include "worker/model/layer.h"
+
+namespace stagecoach {
+
+// Bytes of one slot of each lifetime, and of the scratch region. See common/layer_memory.h.
+struct StageSlotBytes {
+  uint64_t saved = 0;
+  uint64_t shared = 0;
+  uint64_t pending = 0;
+  uint64_t scratch = 0;
+};
+
+// The slots that an instruction names.
+struct StageMemoryView {
+  std::span<std::byte> saved, shared, pending, scratch;
+};
+
+// The layers of one stage, as the executor sees them: slots in, slots out. Two implementations: LayeredStage (layers on
+// a device) and, in tests and later in simulation, stages whose calls take modelled time. The seam is here and not at
+// Device: a simulated *tensor operation* would have to know its FLOPs, and thirty timers a layer are not the cost
+// model's numbers. Executor's thread only. ABORTED when the micro-batch's stream was cancelled.
+class Stage {
+ public:
+  virtual ~Stage() = default;
+  virtual const StageSlotBytes& slot_bytes() const = 0;
+  // `input`: the receive buffer, or tokens on the first stage; copied, so its slot is free when this is complete.
+  // `output`: the send buffer; on the last stage f64 [1], the loss part.
+  virtual absl::Status Forward(const MicroBatch& micro_batch, const Tensor& input, const Tensor& labels,
+                               const Tensor& output, const StageMemoryView& memory) = 0;
+  // `output_gradient` is copied; empty on the last stage. `input_gradient` is empty on the first.
+  virtual absl::Status BackwardInput(const MicroBatch& micro_batch, const Tensor& output_gradient,
+                                     const Tensor& input_gradient, const StageMemoryView& memory) = 0;
+  virtual absl::Status BackwardWeight(const MicroBatch& micro_batch, const Tensor& labels,
+                                      const StageMemoryView& memory) = 0;
+};
+
+}  // namespace stagecoach
+
+#endif  // STAGECOACH_WORKER_MODEL_STAGE_H_
