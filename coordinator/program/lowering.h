@@ -1,9 +1,12 @@
 #ifndef STAGECOACH_COORDINATOR_PROGRAM_LOWERING_H_
 #define STAGECOACH_COORDINATOR_PROGRAM_LOWERING_H_
 
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/action_text.h"
 #include "stagecoach/v1/plan.pb.h"
 #include "stagecoach/v1/program.pb.h"
 
@@ -19,12 +22,10 @@ struct LoweringOptions {
 absl::StatusOr<std::vector<v1::StageProgram>> Lower(const v1::ComputeTable& table, const v1::ModelGraph& graph,
                                                     const v1::Plan& plan, const LoweringOptions& options);
 
-// "2F0", "1SEND_F3", "0LOAD2", "3NORM": for logs, errors, traces and golden files.
-std::string ActionText(const v1::Action& action);
-// One instruction a line, canonical; and back. For golden files and `verify`.
+// Canonical, for golden files and people: a line for the program, each channel, each stage and each instruction.
 std::string ProgramText(const v1::StageProgram& program);
 
-// content_hash of a program whose content_hash is ignored.
+// XXH3-128 of all fields but content_hash: 16 bytes.
 std::string ContentHash(const v1::StageProgram& program);
 
 }  // namespace stagecoach
