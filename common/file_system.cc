@@ -74,6 +74,12 @@ class PosixRandomAccessFile final : public RandomAccessFile {
 
   uint64_t size() const override { return size_; }
 
+  absl::StatusOr<uint64_t> CurrentSize() const override {
+    struct stat info;
+    if (fstat(descriptor_.get(), &info) != 0) return ErrnoStatus(errno, "stat", path_);
+    return static_cast<uint64_t>(info.st_size);
+  }
+
   absl::Status Read(uint64_t offset, uint64_t bytes, void* to) const override {
     char* cursor = static_cast<char*>(to);
     while (bytes > 0) {
@@ -185,6 +191,13 @@ class PosixFileSystem final : public FileSystem {
     if (paths.empty()) return absl::NotFoundError(absl::StrCat("no regular file matches ", pattern));
     std::sort(paths.begin(), paths.end());
     return paths;
+  }
+
+  absl::StatusOr<std::string> Resolve(const std::string& path) override {
+    std::error_code error;
+    const std::filesystem::path resolved = std::filesystem::canonical(path, error);
+    if (error) return ErrnoStatus(error.value(), "resolve", path);
+    return resolved.string();
   }
 
   absl::Status RemoveTree(const std::string& path) override {

@@ -16,7 +16,8 @@ namespace stagecoach {
 class RandomAccessFile {
  public:
   virtual ~RandomAccessFile() = default;
-  virtual uint64_t size() const = 0;
+  virtual uint64_t size() const = 0;                         // when it was opened
+  virtual absl::StatusOr<uint64_t> CurrentSize() const = 0;  // now
   // Exactly `bytes` bytes at `offset`. OUT_OF_RANGE: past the end (also of a file that has shrunk). UNKNOWN: an I/O
   // error.
   virtual absl::Status Read(uint64_t offset, uint64_t bytes, void* to) const = 0;
@@ -45,6 +46,8 @@ class FileSystem {
   // Regular files that match a shell pattern, sorted bytewise; none is NOT_FOUND. A path without pattern characters is
   // that file.
   virtual absl::StatusOr<std::vector<std::string>> Glob(const std::string& pattern) = 0;
+  // The absolute path without links; two paths of one file resolve to the same string.
+  virtual absl::StatusOr<std::string> Resolve(const std::string& path) = 0;
   virtual absl::Status RemoveTree(const std::string& path) = 0;
   virtual absl::Status Rename(const std::string& from, const std::string& to) = 0;  // and fsync of the directory
 

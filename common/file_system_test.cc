@@ -56,5 +56,20 @@ TEST_F(FileSystemTest, MissingFileAndDirectoryAndFifoAreErrors) {
   EXPECT_EQ(files_.Open(Path("fifo")).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
+TEST_F(FileSystemTest, CurrentSizeFollowsTheFileAndSizeDoesNot) {
+  ASSERT_TRUE(WriteFileAtomically(files_, Path("a"), "abc").ok());
+  auto file = files_.Open(Path("a"));
+  ASSERT_EQ(truncate(Path("a").c_str(), 2), 0);
+  EXPECT_EQ((*file)->size(), 3u);
+  EXPECT_EQ(*(*file)->CurrentSize(), 2u);
+}
+
+TEST_F(FileSystemTest, ResolveFollowsLinks) {
+  ASSERT_TRUE(WriteFileAtomically(files_, Path("a"), "abc").ok());
+  ASSERT_EQ(symlink("a", Path("link").c_str()), 0);
+  EXPECT_EQ(*files_.Resolve(Path("link")), *files_.Resolve(Path("./a")));
+  EXPECT_EQ(files_.Resolve(Path("none")).status().code(), absl::StatusCode::kNotFound);
+}
+
 }  // namespace
 }  // namespace stagecoach
