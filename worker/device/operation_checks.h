@@ -19,9 +19,13 @@ absl::Status CheckAttention(const Attention& attention, v1::DType compute);
 absl::Status CheckAttentionGradient(const AttentionGradient& gradient, v1::DType compute);
 
 struct NormOperands {
-  Tensor x, y, mean_rstd;
-  Tensor gamma, beta;  // empty: the operation has none
-  Tensor d_gamma, d_beta;
+  const Tensor& x;
+  const Tensor& y;  // or the gradient of y, or of x
+  const Tensor& mean_rstd;
+  const Tensor* gamma = nullptr;  // null: the operation has none
+  const Tensor* beta = nullptr;
+  const Tensor* d_gamma = nullptr;
+  const Tensor* d_beta = nullptr;
 };
 absl::Status CheckNorm(const NormOperands& operands, v1::DType compute);
 absl::Status CheckNormEpsilon(double epsilon);
