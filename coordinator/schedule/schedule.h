@@ -22,8 +22,8 @@ struct ScheduleProblem {
   uint32_t num_workers = 0;
   uint32_t num_chunks = 1;  // stages per worker
   uint32_t num_micro_batches = 0;
-  std::vector<StageCost> cost_of_stage;  // [num_workers * num_chunks]; empty: all equal
-  double communication_seconds = 0;      // latency of a hop between workers
+  std::vector<StageCost> cost_of_stage = {};  // [num_workers * num_chunks]; empty: all equal
+  double communication_seconds = 0;           // latency of a hop between workers
 };
 
 // Which worker holds a global stage.

@@ -1,0 +1,282 @@
+#include "coordinator/program/simulator.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/action_text.h"
+#include "common/status_macros.h"
+
+namespace stagecoach {
+namespace {
+
+// Runs the rows of a table side by side: a row advances as long as the inputs of its next action have an arrival time.
+class TableClock {
+ public:
+  TableClock(const v1::ComputeTable& table, const ScheduleProblem& problem)
+      : table_(table),
+        problem_(problem),
+        worker_of_stage_(table.num_stages()),
+        forward_end_(ActionsOfAKind()),
+        input_end_(ActionsOfAKind()) {}
+
+  absl::Status CheckShape();
+  absl::StatusOr<Timeline> Run();
+  double LowerBound() const;
+
+ private:
+  using Ends = std::vector<std::optional<double>>;
+  struct RowTraits {
+    bool has_backward = false;
+    bool splits_backward = false;  // a W stands apart from its I
+  };
+
+  Ends ActionsOfAKind() const { return Ends(size_t{table_.num_stages()} * table_.num_micro_batches()); }
+  size_t Index(uint32_t stage, uint32_t micro_batch) const {
+    return size_t{stage} * table_.num_micro_batches() + micro_batch;
+  }
+  StageCost CostOf(uint32_t stage) const {
+    return problem_.cost_of_stage.empty() ? StageCost{} : problem_.cost_of_stage[stage];
+  }
+  double HopSeconds(uint32_t from_stage, uint32_t to_stage) const {
+    return worker_of_stage_[from_stage] == worker_of_stage_[to_stage] ? 0 : problem_.communication_seconds;
+  }
+  double Duration(const v1::Action& action) const;
+  std::optional<double> InputArrival(const v1::Action& action) const;
+  std::optional<double> Arrival(const Ends& ends, const v1::Action& action, uint32_t from_stage) const;
+  void Finish(const v1::Action& action, double end);
+  RowTraits TraitsOfRows() const;
+  std::vector<double> Heads() const;
+  std::vector<double> Tails(const RowTraits& traits) const;
+  bool AdvanceRow(size_t worker, Timeline& timeline);
+  absl::Status Stuck(const Timeline& timeline) const;
+
+  const v1::ComputeTable& table_;
+  const ScheduleProblem& problem_;
+  std::vector<uint32_t> worker_of_stage_;
+  Ends forward_end_;
+  Ends input_end_;  // of I, or of the whole B: when the input gradient leaves
+};
+
+absl::Status TableClock::CheckShape() {
+  if (table_.workers_size() == 0 || table_.num_stages() == 0 || table_.num_micro_batches() == 0 ||
+      table_.num_stages() % static_cast<uint32_t>(table_.workers_size()) != 0) {
+    return absl::InvalidArgumentError(absl::StrCat("a table of ", table_.workers_size(), " workers, ",
+                                                   table_.num_stages(), " stages and ", table_.num_micro_batches(),
+                                                   " micro-batches cannot be timed"));
+  }
+  if (!problem_.cost_of_stage.empty() && problem_.cost_of_stage.size() != table_.num_stages()) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("costs of ", problem_.cost_of_stage.size(), " stages for ", table_.num_stages(), " stages"));
+  }
+  for (int worker = 0; worker < table_.workers_size(); ++worker) {
+    for (const v1::Action& action : table_.workers(worker).actions()) {
+      if (action.stage() >= table_.num_stages() || action.micro_batch() >= table_.num_micro_batches() ||
+          action.kind() < v1::ACTION_KIND_FORWARD || action.kind() > v1::ACTION_KIND_BACKWARD_WEIGHT) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(ActionText(action), " on worker ", worker, " is not an action of this table"));
+      }
+      worker_of_stage_[action.stage()] = static_cast<uint32_t>(worker);
+    }
+  }
+  return absl::OkStatus();
+}
+
+double TableClock::Duration(const v1::Action& action) const {
+  const StageCost cost = CostOf(action.stage());
+  switch (action.kind()) {
+    case v1::ACTION_KIND_FORWARD:
+      return cost.forward;
+    case v1::ACTION_KIND_BACKWARD:
+      return cost.backward_input + cost.backward_weight;
+    case v1::ACTION_KIND_BACKWARD_INPUT:
+      return cost.backward_input;
+    default:
+      return cost.backward_weight;
+  }
+}
+
+std::optional<double> TableClock::Arrival(const Ends& ends, const v1::Action& action, uint32_t from_stage) const {
+  const std::optional<double> end = ends[Index(from_stage, action.micro_batch())];
+  if (!end.has_value()) return std::nullopt;
+  return *end + HopSeconds(from_stage, action.stage());
+}
+
+std::optional<double> TableClock::InputArrival(const v1::Action& action) const {
+  const uint32_t stage = action.stage();
+  switch (action.kind()) {
+    case v1::ACTION_KIND_FORWARD:
+      return stage == 0 ? 0 : Arrival(forward_end_, action, stage - 1);
+    case v1::ACTION_KIND_BACKWARD_WEIGHT:
+      return input_end_[Index(stage, action.micro_batch())];
+    default:
+      break;
+  }
+  const std::optional<double> forward = forward_end_[Index(stage, action.micro_batch())];
+  if (stage + 1 == table_.num_stages() || !forward.has_value()) return forward;
+  return Arrival(input_end_, action, stage + 1);
+}
+
+void TableClock::Finish(const v1::Action& action, double end) {
+  if (action.kind() == v1::ACTION_KIND_BACKWARD_WEIGHT) return;
+  Ends& ends = action.kind() == v1::ACTION_KIND_FORWARD ? forward_end_ : input_end_;
+  ends[Index(action.stage(), action.micro_batch())] = end;
+}
+
+bool TableClock::AdvanceRow(size_t worker, Timeline& timeline) {
+  const v1::WorkerActions& row = table_.workers(static_cast<int>(worker));
+  std::vector<TimedAction>& timed = timeline.workers[worker];
+  const size_t before = timed.size();
+  while (timed.size() < static_cast<size_t>(row.actions_size())) {
+    const v1::Action& action = row.actions(static_cast<int>(timed.size()));
+    const std::optional<double> arrival = InputArrival(action);
+    if (!arrival.has_value()) break;
+    const double start = timed.empty() ? *arrival : std::max(*arrival, timed.back().end);
+    timed.push_back({action, start, start + Duration(action)});
+    Finish(action, timed.back().end);
+  }
+  return timed.size() > before;
+}
+
+absl::Status TableClock::Stuck(const Timeline& timeline) const {
+  std::string waiting;
+  for (size_t worker = 0; worker < timeline.workers.size(); ++worker) {
+    const v1::WorkerActions& row = table_.workers(static_cast<int>(worker));
+    const size_t next = timeline.workers[worker].size();
+    if (next == static_cast<size_t>(row.actions_size())) continue;
+    absl::StrAppend(&waiting, waiting.empty() ? "" : ", ", ActionText(row.actions(static_cast<int>(next))),
+                    " on worker ", worker);
+  }
+  return absl::InvalidArgumentError(absl::StrCat("these wait for inputs that nothing makes: ", waiting));
+}
+
+absl::StatusOr<Timeline> TableClock::Run() {
+  Timeline timeline;
+  timeline.workers.resize(static_cast<size_t>(table_.workers_size()));
+  for (bool progress = true; progress;) {
+    progress = false;
+    for (size_t worker = 0; worker < timeline.workers.size(); ++worker) progress |= AdvanceRow(worker, timeline);
+  }
+  for (size_t worker = 0; worker < timeline.workers.size(); ++worker) {
+    const v1::WorkerActions& row = table_.workers(static_cast<int>(worker));
+    if (timeline.workers[worker].size() < static_cast<size_t>(row.actions_size())) return Stuck(timeline);
+  }
+  return timeline;
+}
+
+// From the start until the first micro-batch can have come down to each stage.
+std::vector<double> TableClock::Heads() const {
+  std::vector<double> head(table_.num_stages());
+  for (uint32_t s = 1; s < head.size(); ++s) head[s] = head[s - 1] + CostOf(s - 1).forward + HopSeconds(s - 1, s);
+  return head;
+}
+
+// From the end of each stage's last I or B (of its last F, without backwards) to the end of all.
+std::vector<double> TableClock::Tails(const RowTraits& traits) const {
+  const uint32_t num_stages = table_.num_stages();
+  std::vector<double> tail(num_stages);
+  for (uint32_t s = num_stages - 1; !traits.has_backward && s > 0; --s) {
+    tail[s - 1] = tail[s] + HopSeconds(s - 1, s) + CostOf(s).forward;
+  }
+  for (uint32_t s = 1; traits.has_backward && s < num_stages; ++s) {
+    const StageCost below = CostOf(s - 1);
+    tail[s] = tail[s - 1] + HopSeconds(s, s - 1) + below.backward_input;
+    // A W that stands apart may run while the gradient travels on; only that of stage 0 comes after the last I.
+    if (!traits.splits_backward || s == 1) tail[s] += below.backward_weight;
+  }
+  return tail;
+}
+
+TableClock::RowTraits TableClock::TraitsOfRows() const {
+  RowTraits traits;
+  for (const v1::WorkerActions& row : table_.workers()) {
+    for (const v1::Action& action : row.actions()) {
+      traits.has_backward |= action.kind() != v1::ACTION_KIND_FORWARD;
+      traits.splits_backward |= action.kind() == v1::ACTION_KIND_BACKWARD_WEIGHT;
+    }
+  }
+  return traits;
+}
+
+// A worker is busy for all that its row holds; before that its first micro-batch must come down from stage 0, and
+// after it its last one must go on to where it ends.
+double TableClock::LowerBound() const {
+  const RowTraits traits = TraitsOfRows();
+  const std::vector<double> head = Heads();
+  const std::vector<double> tail = Tails(traits);
+  double bound = 0;
+  for (int worker = 0; worker < table_.workers_size(); ++worker) {
+    double busy = 0;
+    double busy_before_tail = 0;
+    double least_head = std::numeric_limits<double>::infinity();
+    double least_tail = std::numeric_limits<double>::infinity();
+    for (const v1::Action& action : table_.workers(worker).actions()) {
+      busy += Duration(action);
+      if (action.kind() != v1::ACTION_KIND_BACKWARD_WEIGHT) busy_before_tail += Duration(action);
+      least_head = std::min(least_head, head[action.stage()]);
+      least_tail = std::min(least_tail, tail[action.stage()]);
+    }
+    if (table_.workers(worker).actions().empty()) continue;
+    bound = std::max(bound, least_head + std::max(busy, busy_before_tail + least_tail));
+  }
+  return bound;
+}
+
+void MeasureBubbles(Timeline& timeline) {
+  double first_start = std::numeric_limits<double>::infinity();
+  double last_end = 0;
+  double longest_interval = 0;
+  double busy = 0;
+  for (const std::vector<TimedAction>& row : timeline.workers) {
+    if (row.empty()) continue;
+    first_start = std::min(first_start, row.front().start);
+    last_end = std::max(last_end, row.back().end);
+    longest_interval = std::max(longest_interval, row.back().end - row.front().start);
+    for (const TimedAction& timed : row) busy += timed.end - timed.start;
+  }
+  if (longest_interval <= 0) return;
+  const double mean_busy = busy / static_cast<double>(timeline.workers.size());
+  timeline.makespan = last_end - first_start;
+  timeline.bubble_ratio_span = 1 - mean_busy / timeline.makespan;
+  timeline.bubble_ratio_device = 1 - mean_busy / longest_interval;
+}
+
+void MeasurePeaks(const v1::ComputeTable& table, Timeline& timeline) {
+  const double unit = static_cast<double>(table.workers_size()) / table.num_stages();
+  const bool has_backward =
+      std::any_of(table.workers().begin(), table.workers().end(), [](const v1::WorkerActions& row) {
+        return std::any_of(row.actions().begin(), row.actions().end(),
+                           [](const v1::Action& action) { return action.kind() != v1::ACTION_KIND_FORWARD; });
+      });
+  for (const std::vector<TimedAction>& row : timeline.workers) {
+    int held = 0, peak_held = 0, pending = 0, peak_pending = 0;
+    for (const TimedAction& timed : row) {
+      const v1::ActionKind kind = timed.action.kind();
+      if (kind == v1::ACTION_KIND_FORWARD) ++held;
+      if (kind == v1::ACTION_KIND_BACKWARD_INPUT || kind == v1::ACTION_KIND_BACKWARD) ++pending;
+      peak_held = std::max(peak_held, held);
+      peak_pending = std::max(peak_pending, pending);
+      if (kind == v1::ACTION_KIND_BACKWARD_WEIGHT || kind == v1::ACTION_KIND_BACKWARD) --pending, --held;
+      if (!has_backward) --held;  // an evaluation keeps nothing
+    }
+    timeline.peak_activations.push_back(peak_held * unit);
+    timeline.peak_pending_weight.push_back(peak_pending * unit);
+  }
+}
+
+}  // namespace
+
+absl::StatusOr<Timeline> Simulate(const v1::ComputeTable& table, const ScheduleProblem& problem) {
+  TableClock clock(table, problem);
+  STAGECOACH_RETURN_IF_ERROR(clock.CheckShape());
+  STAGECOACH_ASSIGN_OR_RETURN(Timeline timeline, clock.Run());
+  timeline.lower_bound = clock.LowerBound();
+  MeasureBubbles(timeline);
+  MeasurePeaks(table, timeline);
+  return timeline;
+}
+
+}  // namespace stagecoach

@@ -1,0 +1,20 @@
+#include "coordinator/schedule/gpipe.h"
+
+#include "common/status_macros.h"
+#include "coordinator/schedule/compute_table.h"
+
+namespace stagecoach {
+
+absl::StatusOr<v1::ComputeTable> GpipeSchedule::Build(const ScheduleProblem& problem) const {
+  STAGECOACH_RETURN_IF_ERROR(CheckOneChunkProblem(problem, name()));
+  v1::ComputeTable table = EmptyTable(problem, name());
+  for (uint32_t stage = 0; stage < problem.num_workers; ++stage) {
+    v1::WorkerActions& row = *table.mutable_workers(static_cast<int>(stage));
+    for (uint32_t i = 0; i < problem.num_micro_batches; ++i) Append(row, v1::ACTION_KIND_FORWARD, stage, i);
+    // Not last in, first out: weight gradients are summed in micro-batch order in every schedule.
+    for (uint32_t i = 0; i < problem.num_micro_batches; ++i) Append(row, v1::ACTION_KIND_BACKWARD, stage, i);
+  }
+  return table;
+}
+
+}  // namespace stagecoach

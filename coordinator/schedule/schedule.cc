@@ -1,0 +1,67 @@
+#include "coordinator/schedule/schedule.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "coordinator/schedule/forward_only.h"
+#include "coordinator/schedule/gpipe.h"
+#include "coordinator/schedule/one_f_one_b.h"
+
+namespace stagecoach {
+namespace {
+
+constexpr absl::string_view kAuto = "auto";
+constexpr absl::string_view kChoiceOfAuto = "1f1b";
+
+// Insertions, deletions and replacements that turn `a` into `b`.
+size_t EditDistance(absl::string_view a, absl::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+      diagonal = row[j];
+      row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+    }
+  }
+  return row[b.size()];
+}
+
+absl::string_view NearestName(absl::string_view name) {
+  absl::string_view nearest = kAuto;
+  for (const Schedule* schedule : AllSchedules()) {
+    if (EditDistance(name, schedule->name()) < EditDistance(name, nearest)) nearest = schedule->name();
+  }
+  return nearest;
+}
+
+}  // namespace
+
+std::span<const Schedule* const> AllSchedules() {
+  static const GpipeSchedule gpipe;
+  static const OneForwardOneBackwardSchedule one_f_one_b;
+  static const ForwardOnlySchedule forward_only;
+  static const std::array<const Schedule*, 3> schedules = {&gpipe, &one_f_one_b, &forward_only};
+  return schedules;
+}
+
+absl::StatusOr<const Schedule*> FindSchedule(absl::string_view name) {
+  constexpr size_t kLongestName = 64;
+  const absl::string_view wanted = name == kAuto ? kChoiceOfAuto : name.substr(0, kLongestName);
+  std::string names(kAuto);
+  for (const Schedule* schedule : AllSchedules()) {
+    if (schedule->name() == wanted) return schedule;
+    absl::StrAppend(&names, ", ", schedule->name());
+  }
+  return absl::NotFoundError(
+      absl::StrCat("no schedule is named ", wanted, "; did you mean ", NearestName(wanted), "? There are ", names));
+}
+
+}  // namespace stagecoach
