@@ -23,7 +23,7 @@ struct Matmul {
   bool transpose_a = false;
   bool transpose_b = false;
   bool accumulate = false;
-  Tensor bias;  // empty: none
+  Tensor bias = {};  // empty: none
 };
 
 class MatmulOperations {
@@ -90,6 +90,7 @@ class ElementwiseOperations {
   virtual ~ElementwiseOperations() = default;
   // The tanh form: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), GPT-2's.
   virtual absl::Status EnqueueGelu(Stream& stream, const Tensor& x, const Tensor& y) = 0;
+  // dx may be dy.
   virtual absl::Status EnqueueGeluGradient(Stream& stream, const Tensor& x, const Tensor& dy, const Tensor& dx) = 0;
   virtual absl::Status EnqueueAdd(Stream& stream, const Tensor& a, const Tensor& b,
                                   const Tensor& sum) = 0;  // sum may be a or b

@@ -32,6 +32,13 @@ struct NormReport {
   double squared_norm = 0;
 };
 
+// Of a state, without the padding that no tensor here has: elements x the size of one.
+struct StageStateBytes {
+  uint64_t parameters = 0;  // a tied pair on one stage is one value
+  uint64_t gradients = 0;   // ... with an accumulator for each use
+  uint64_t optimizer = 0;   // ... and one set of moments
+};
+
 // What a stage keeps between steps: parameters, gradient accumulators, optimizer state, and the step and update count
 // it is at. Apart from Stage, since a shadow's keeper holds the same without any layer. Allocates once, in Create:
 // planned bytes are StageMemory's parameters + gradients + optimizer. Executor's thread only.
@@ -39,7 +46,8 @@ class StageState {
  public:
   // Layers [first_layer, last_layer] of `graph`. Values by the initializers, a function of (spec.model.init.seed, name,
   // element), so the same for any cut. A tied tensor whose owner and later use are both here is one value with two
-  // accumulators.
+  // accumulators. INVALID_ARGUMENT: no such layers, a tensor that two layers have without a tie, more than one tied
+  // tensor, an unknown optimizer. RESOURCE_EXHAUSTED: the device has not enough memory.
   static absl::StatusOr<std::unique_ptr<StageState>> Create(Device& device, const v1::JobSpec& spec,
                                                             const v1::ModelGraph& graph, LayerIndex first_layer,
                                                             LayerIndex last_layer);
@@ -66,10 +74,13 @@ class StageState {
   };
   virtual absl::StatusOr<GradientReport> ReportGradients(Stream& stream) = 0;
 
-  // Applies or skips by the record. Idempotent: a state that is at record.step() is left alone. FAILED_PRECONDITION
-  // when it is at neither record.step() - 1 nor record.step().
+  // Applies or skips by the record. Idempotent: a state that is at record.step() is left alone, and a call that was
+  // ABORTED half-way is finished by the next one, on another stream, without a tensor being updated twice.
+  // FAILED_PRECONDITION when it is at neither record.step() - 1 nor record.step(), or when the record's number of
+  // updates does not follow this state's. INVALID_ARGUMENT: no verdict, or numbers that make no update.
   virtual absl::Status Update(Stream& stream, const v1::CommitRecord& record) = 0;
 
+  virtual const StageStateBytes& bytes() const = 0;
   virtual Step applied_step() const = 0;
   virtual uint64_t num_updates() const = 0;
   // Parameters, then optimizer state, each in bytewise name order.
