@@ -423,6 +423,8 @@ absl::Status ParseJson(absl::string_view text, Message& message, const JsonLimit
   }
   if (absl::StartsWith(text, "\xEF\xBB\xBF"))
     return absl::InvalidArgumentError("the text begins with a byte order mark");
+  // To the parser a NUL is the end of the text, whatever follows.
+  if (absl::StrContains(text, '\0')) return absl::InvalidArgumentError("not JSON: the text has a NUL byte");
   MessageBuilder builder(message, limits.max_depth);
   const bool parsed = nlohmann::json::sax_parse(text.data(), text.data() + text.size(), &builder);
   STAGECOACH_CHECK(parsed == builder.status().ok());

@@ -126,7 +126,8 @@ TEST_P(ProtoJsonRejects, WithAMessageThatSaysWhere) {
 INSTANTIATE_TEST_SUITE_P(
     ProtoJsonTest, ProtoJsonRejects,
     testing::Values(BadText{"Empty", "", "not JSON at byte 1"}, BadText{"Truncated", R"({"job": "a)", "not JSON"},
-                    BadText{"TrailingText", "{} x", "not JSON"}, BadText{"TwoValues", "{}{}", "not JSON"},
+                    BadText{"TrailingText", "{} x", "not JSON"},
+                    BadText{"NulByte", std::string("{}\0x", 4), "not JSON"}, BadText{"TwoValues", "{}{}", "not JSON"},
                     BadText{"Number", "3", "must be one object"}, BadText{"Array", "[]", "must be one object"},
                     BadText{"ByteOrderMark", "\xEF\xBB\xBF{}", "byte order mark"},
                     BadText{"InvalidUtf8", "{\"job\": \"\xff\"}", "not JSON"},

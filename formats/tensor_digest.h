@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -18,7 +19,7 @@ namespace stagecoach {
 struct TensorDigest {
   std::array<uint64_t, 2> words{};
   bool operator==(const TensorDigest&) const = default;
-  std::string Hex() const;  // 32 digits
+  std::string Hex() const;  // 32 digits: words[1], then words[0]
 };
 
 inline constexpr std::array<uint64_t, 2> kDigestMultipliers = {0xff51afd7ed558ccdULL, 0xc4ceb9fe1a85ec53ULL};
@@ -35,7 +36,7 @@ constexpr uint64_t DigestWord(uint64_t position, uint32_t word, size_t which) {
 }
 
 // `first_word` is the position of bytes[0] in the tensor, in words, for digests of slices: digests of the slices of a
-// tensor add up.
+// tensor add up, when every slice but the last has a multiple of four bytes.
 TensorDigest DigestBytes(std::span<const std::byte> bytes, uint64_t first_word = 0);
 TensorDigest operator+(const TensorDigest& a, const TensorDigest& b);
 
@@ -45,12 +46,14 @@ TensorDigest operator+(const TensorDigest& a, const TensorDigest& b);
 class ModelDigest {
  public:
   bool Add(const std::string& name, v1::DType dtype, std::span<const uint64_t> shape, const TensorDigest& digest);
-  void AddUpdateCount(uint64_t num_updates);  // part of a state digest
-  std::string Hex() const;                    // 32 digits
+  // Makes it a state digest. The count of another stage, when it is the same, changes nothing: the number of stages
+  // does not show.
+  void AddUpdateCount(uint64_t num_updates);
+  std::string Hex() const;  // 32 digits
 
  private:
   std::map<std::string, std::vector<uint64_t>> entries_;  // name -> dtype, rank, shape, digest
-  std::vector<uint64_t> update_counts_;
+  std::set<uint64_t> update_counts_;
 };
 
 }  // namespace stagecoach
