@@ -33,7 +33,8 @@ class CompleteEvent : public Event {
 
 }  // namespace
 
-HostDevice::HostDevice(DeviceCapabilities capabilities) : capabilities_(std::move(capabilities)) {
+HostDevice::HostDevice(DeviceCapabilities capabilities)
+    : capabilities_(std::move(capabilities)), complete_(std::make_shared<const CompleteEvent>()) {
   capabilities_.completes_at_enqueue = true;
   capabilities_.host_addressable = true;
 }
@@ -56,7 +57,7 @@ absl::StatusOr<std::unique_ptr<Stream>> HostDevice::CreateStream() { return std:
 
 absl::StatusOr<EventRef> HostDevice::Record(Stream& stream) {
   STAGECOACH_RETURN_IF_ERROR(stream.CheckNotCancelled());
-  return std::make_shared<const CompleteEvent>();
+  return complete_;
 }
 
 absl::Status HostDevice::EnqueueWait(Stream& stream, const EventRef& /*event*/) { return stream.CheckNotCancelled(); }

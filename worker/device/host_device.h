@@ -27,6 +27,7 @@ class HostDevice : public Device {
 
  private:
   DeviceCapabilities capabilities_;
+  const EventRef complete_;  // the one event: an allocation for each Record would be one for each instruction
 };
 
 }  // namespace stagecoach

@@ -91,16 +91,18 @@ class ElementwiseOperations {
   // The tanh form: 0.5 x (1 + tanh(sqrt(2/pi) (x + 0.044715 x^3))), GPT-2's.
   virtual absl::Status EnqueueGelu(Stream& stream, const Tensor& x, const Tensor& y) = 0;
   // dx may be dy.
+  // dx may be dy.
   virtual absl::Status EnqueueGeluGradient(Stream& stream, const Tensor& x, const Tensor& dy, const Tensor& dx) = 0;
   virtual absl::Status EnqueueAdd(Stream& stream, const Tensor& a, const Tensor& b,
                                   const Tensor& sum) = 0;  // sum may be a or b
   // y = dropout(x) (+ residual if not empty); y may be x or residual. Of a gradient: the same call without residual.
+  // The first dimension of x counts samples, so x has rank 2 or more.
   virtual absl::Status EnqueueDropoutAdd(Stream& stream, const Tensor& x, const Dropout& dropout,
                                          const Tensor& residual, const Tensor& y) = 0;
   virtual absl::Status EnqueueFill(Stream& stream, const Tensor& t, double value) = 0;
-  // Element e gets mean-0 normal noise: Box-Muller over Philox words with key `seed` and counter {e / 2, 0, 0}: u1, u2
-  // from words 0 and 1, e even takes the cosine, e odd the sine, computed in float64 and rounded once to the tensor's
-  // dtype.
+  // Element e gets mean-0 normal noise: Box-Muller over Philox words with key `seed` and counter {e / 2 (low, high
+  // word), 0, 0}: u1, u2 from words 0 and 1, e even takes the cosine, e odd the sine, computed in float64 and rounded
+  // once to the tensor's dtype; worker/device/normal_noise.h has the formulas.
   virtual absl::Status EnqueueNormal(Stream& stream, const Tensor& t, double standard_deviation, uint64_t seed) = 0;
 };
 
@@ -114,19 +116,19 @@ class VocabularyOperations {
   // d_table[token] += dy, d_positions[position] += dy, in row order.
   virtual absl::Status EnqueueEmbeddingGradient(Stream& stream, const Tensor& tokens, const Tensor& dy,
                                                 const Tensor& d_table, const Tensor& d_positions) = 0;
-  // Of logits [rows, vocab] and labels i32 [rows]: log_sum_exp [rows] and loss f64 [rows] (0 where the label is
-  // negative: masked).
+  // Of logits [rows, vocab] and labels i32 [rows]: log_sum_exp [rows] and loss f64 [rows], both 0 where the label is
+  // negative: masked. INVALID_ARGUMENT for a label past the vocabulary.
   virtual absl::Status EnqueueCrossEntropy(Stream& stream, const Tensor& logits, const Tensor& labels,
                                            const Tensor& log_sum_exp, const Tensor& loss) = 0;
-  // Overwrites logits[rows, columns first_column..] by scale * (softmax - one-hot); rows with a negative label become
-  // 0. The columns may be a tile of the vocabulary: log_sum_exp is of the whole row.
+  // Overwrites logits [rows, columns] by scale * (softmax - one-hot); rows with a negative label become 0. The columns
+  // may be a tile of the vocabulary that begins at `first_column`: log_sum_exp is of the whole row.
   virtual absl::Status EnqueueCrossEntropyGradient(Stream& stream, const Tensor& logits, int64_t first_column,
                                                    const Tensor& labels, const Tensor& log_sum_exp, double scale) = 0;
 };
 
-// gradient = clip factor x accumulator, rounded to the dtype; see docs/numerics.md for the exact order of operations,
-// which a keeper of a shadow and a GPU repeat bit for bit: every multiply-add is explicit, division and square root
-// correctly rounded.
+// gradient = gradient_factor x accumulator, rounded to the dtype; see worker/device/update_steps.h for the exact order
+// of operations, which a keeper of a shadow and a GPU repeat bit for bit: every multiply-add is explicit, division and
+// square root correctly rounded.
 struct AdamW {
   double learning_rate, beta1, beta2, epsilon, weight_decay;
   double bias_correction1, bias_correction2;  // 1 - beta^num_updates, computed once by whoever holds the commit record

@@ -1,14 +1,15 @@
 #ifndef STAGECOACH_WORKER_DEVICE_CPU_CPU_UPDATE_OPERATIONS_H_
 #define STAGECOACH_WORKER_DEVICE_CPU_CPU_UPDATE_OPERATIONS_H_
 
+#include <array>
 #include <cstdint>
 
 #include "worker/device/tensor_operations.h"
 
 namespace stagecoach {
 
-// Optimizer updates, norms and digests of the CPU device; see the .cc for the exact steps of an update. Used by the
-// device's thread.
+// Optimizer updates, norms and digests of the CPU device; see worker/device/update_steps.h for the exact steps. Used by
+// the device's thread.
 class CpuUpdateOperations : public UpdateOperations {
  public:
   explicit CpuUpdateOperations(int threads) : threads_(threads) {}
@@ -22,7 +23,10 @@ class CpuUpdateOperations : public UpdateOperations {
   absl::Status EnqueueDigest(Stream& stream, const Tensor& t, const Tensor& digest) override;
 
  private:
+  static constexpr int64_t kPartialSums = 1024;
+
   const int threads_;
+  std::array<double, kPartialSums> partial_sums_;
 };
 
 }  // namespace stagecoach
