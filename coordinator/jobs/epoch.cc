@@ -1,0 +1,114 @@
+#include "coordinator/jobs/epoch.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/jobs/job_end.h"
+#include "coordinator/jobs/job_state.h"
+#include "coordinator/jobs/step.h"
+
+namespace stagecoach {
+namespace {
+
+// The arithmetic of steps relies on these. INTERNAL: the planner broke its contract.
+absl::Status CheckPlan(const JobPlan& plan, const v1::JobSpec& spec, size_t num_members) {
+  const PlannedJob& planned = plan.planned;
+  const size_t num_evaluation_programs = planned.evaluation_programs.size();
+  if (planned.programs.size() != num_members ||
+      (num_evaluation_programs != 0 && num_evaluation_programs != num_members)) {
+    return absl::InternalError(absl::StrCat("the plan has ", planned.programs.size(), " programs and ",
+                                            num_evaluation_programs, " evaluation programs for ", num_members,
+                                            " workers"));
+  }
+  const uint64_t capacity = planned.plan.num_micro_batches() * spec.training().micro_batch_size();
+  if (capacity < spec.training().global_batch_size()) {
+    return absl::InternalError(absl::StrCat("the plan's micro-batches hold ", capacity, " samples, fewer than the ",
+                                            spec.training().global_batch_size(), " of a step"));
+  }
+  if (plan.num_train_samples == 0) return absl::InternalError("the data has no training samples");
+  return absl::OkStatus();
+}
+
+void StartEpoch(JobDecision& decision) {
+  v1::JournalEntry entry;
+  v1::EpochStarted& started = *entry.mutable_epoch_started();
+  started.set_job(decision.job().id.value());
+  *started.mutable_plan() = decision.progress().plan->planned.plan;
+  started.mutable_placement()->set_epoch(decision.history().epoch.value() + 1);
+  for (const MemberId& id : *decision.progress().members) {
+    v1::Member& member = *started.mutable_placement()->add_members();
+    member.set_worker(id.worker.value());
+    member.set_incarnation(id.incarnation.value());
+  }
+  decision.Append(std::move(entry));
+}
+
+void SendAssignments(JobDecision& decision) {
+  const JobPlan& plan = *decision.progress().plan;
+  v1::CoordinatorMessage message;
+  v1::AssignStages& assignment = *message.mutable_assign_stages();
+  *assignment.mutable_spec() = decision.spec();
+  *assignment.mutable_graph() = plan.planned.graph;
+  assignment.set_threads(decision.spec().resources().threads_per_worker());
+  *assignment.mutable_last_commit() = decision.history().last_commit;
+  for (uint32_t rank = 0; rank < decision.num_members(); ++rank) {
+    *assignment.mutable_program() = plan.planned.programs[rank];
+    if (HasValidation(plan)) *assignment.mutable_evaluation_program() = plan.planned.evaluation_programs[rank];
+    decision.Send(WorkerRank(rank), message);
+  }
+}
+
+}  // namespace
+
+bool OnPlanReady(JobDecision& decision, const PlanReady& input) {
+  JobProgress& progress = decision.progress();
+  if (progress.phase != Phase::kPlanning || input.attempt != progress.planning_attempt) return false;
+  if (!input.plan.ok()) {
+    FailJob(decision, input.failure_reason, input.plan.status());
+    return true;
+  }
+  if (absl::Status status = CheckPlan(**input.plan, decision.spec(), decision.num_members()); !status.ok()) {
+    FailJob(decision, kReasonPlanningFailed, status);
+    return true;
+  }
+  progress.plan = *input.plan;
+  StartEpoch(decision);
+  progress.phase = Phase::kPreparingStages;
+  decision.ChangeState(
+      v1::JOB_STATE_PREPARING, kReasonPreparingStages,
+      absl::StrCat(progress.plan->planned.plan.stages_size(), " stage(s) on ", decision.num_members(), " worker(s)"));
+  SendAssignments(decision);
+  return true;
+}
+
+bool OnStagesPrepared(JobDecision& decision, WorkerRank rank, const v1::StagesPrepared& message) {
+  JobProgress& progress = decision.progress();
+  if (progress.phase != Phase::kPreparingStages || decision.said(rank).prepared) return false;
+  decision.said(rank).prepared = true;
+  decision.said(rank).endpoint = message.endpoint();
+  if (!decision.AllMembers([](const MemberProgress& member) { return member.prepared; })) return true;
+
+  v1::CoordinatorMessage connect;
+  connect.mutable_connect_peers();
+  for (uint32_t peer = 0; peer < decision.num_members(); ++peer) {
+    v1::Peer& entry = *connect.mutable_connect_peers()->add_peers();
+    entry.set_incarnation(progress.members->at(peer).incarnation.value());
+    entry.set_endpoint(std::move(progress.said[peer].endpoint));
+    progress.said[peer].endpoint.clear();
+  }
+  progress.phase = Phase::kConnectingPeers;
+  decision.SendToAll(connect);
+  return true;
+}
+
+bool OnPeersConnected(JobDecision& decision, WorkerRank rank) {
+  JobProgress& progress = decision.progress();
+  if (progress.phase != Phase::kConnectingPeers || decision.said(rank).connected) return false;
+  decision.said(rank).connected = true;
+  if (!decision.AllMembers([](const MemberProgress& member) { return member.connected; })) return true;
+  decision.ChangeState(v1::JOB_STATE_RUNNING, kReasonTraining, "");
+  StartNextStep(decision);
+  return true;
+}
+
+}  // namespace stagecoach

@@ -1,0 +1,24 @@
+#ifndef STAGECOACH_COORDINATOR_JOBS_EVALUATION_H_
+#define STAGECOACH_COORDINATOR_JOBS_EVALUATION_H_
+
+#include <cstdint>
+
+#include "common/ids.h"
+#include "coordinator/jobs/job_decision.h"
+#include "coordinator/jobs/job_record.h"
+#include "stagecoach/v1/worker.pb.h"
+
+namespace stagecoach {
+
+// After each training.validation_interval steps and after the last one; not for a cancelled job.
+bool EvaluationIsDue(const JobRecord& job, uint64_t step);
+
+// As many runs of the evaluation program as cover the validation samples, one after the other; then the event of the
+// step is published with its validation loss, and training goes on.
+void StartEvaluation(JobDecision& decision);
+// False: not of the run in flight, or twice; nothing has changed.
+bool OnEvaluationDone(JobDecision& decision, WorkerRank rank, const v1::EvaluationDone& message);
+
+}  // namespace stagecoach
+
+#endif  // STAGECOACH_COORDINATOR_JOBS_EVALUATION_H_

@@ -1,0 +1,70 @@
+#ifndef STAGECOACH_COORDINATOR_JOBS_INPUT_H_
+#define STAGECOACH_COORDINATOR_JOBS_INPUT_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "common/ids.h"
+#include "coordinator/jobs/job_record.h"
+#include "stagecoach/v1/job.pb.h"
+#include "stagecoach/v1/worker.pb.h"
+
+namespace stagecoach {
+
+struct WorkerConnected {
+  WorkerId worker;
+  Incarnation incarnation;
+  v1::Hello hello;
+};
+struct WorkerLost {
+  WorkerId worker;
+  Incarnation incarnation;
+  absl::Status why;
+};
+struct WorkerSaid {
+  WorkerId worker;
+  v1::WorkerMessage message;
+};
+// `request` names who waits for the AnswerRequest effect.
+struct JobRequested {
+  uint64_t request = 0;
+  v1::JobSpec spec;  // resolved, but for threads_per_worker
+};
+struct CancelRequested {
+  uint64_t request = 0;
+  JobId job;
+};
+// The result of StartPlanning.
+struct PlanReady {
+  JobId job;
+  uint64_t attempt = 0;
+  absl::StatusOr<std::shared_ptr<const JobPlan>> plan;
+  std::string failure_reason;  // of the job's end, when there is no plan
+};
+// The result of MakeDirectory.
+struct DirectoryMade {
+  JobId job;
+  Epoch epoch;
+  absl::StatusOr<std::string> directory;
+};
+// The result of WriteManifest.
+struct ManifestWritten {
+  JobId job;
+  Epoch epoch;
+  absl::Status status;
+};
+// The journal has been replayed: once, before any other input.
+struct Restarted {};
+// Time has passed, or workers or jobs are there that were not.
+struct Tick {};
+
+using Input = std::variant<WorkerConnected, WorkerLost, WorkerSaid, JobRequested, CancelRequested, PlanReady,
+                           DirectoryMade, ManifestWritten, Restarted, Tick>;
+
+}  // namespace stagecoach
+
+#endif  // STAGECOACH_COORDINATOR_JOBS_INPUT_H_

@@ -1,0 +1,61 @@
+#ifndef STAGECOACH_COORDINATOR_JOBS_JOB_DECISION_H_
+#define STAGECOACH_COORDINATOR_JOBS_JOB_DECISION_H_
+
+#include <cstddef>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "common/ids.h"
+#include "coordinator/jobs/effect.h"
+#include "coordinator/jobs/job_record.h"
+
+namespace stagecoach {
+
+// A decision about one job in the making: a working copy of its record, which changes as effects are added, so that
+// each step of the decision sees what the ones before it have done. Used within one call of Decide.
+class JobDecision {
+ public:
+  JobDecision(absl::Duration now, CoordinatorTerm term, const JobRecord& job) : now_(now), term_(term), job_(job) {}
+
+  absl::Duration now() const { return now_; }
+  CoordinatorTerm term() const { return term_; }
+  const JobRecord& job() const { return job_; }
+  const JobHistory& history() const { return job_.history; }
+  const v1::JobSpec& spec() const { return *job_.history.spec; }
+  JobProgress& progress() { return job_.progress; }
+  size_t num_members() const { return job_.progress.said.size(); }
+  MemberProgress& said(WorkerRank rank) { return job_.progress.said[rank.value()]; }
+  template <typename Predicate>
+  bool AllMembers(Predicate predicate) const {
+    for (const MemberProgress& member : job_.progress.said) {
+      if (!predicate(member)) return false;
+    }
+    return true;
+  }
+
+  void Append(v1::JournalEntry entry);
+  // Appends the change and tells followers. The table has it: anything else is a broken invariant.
+  void ChangeState(v1::JobState state, const std::string& reason, const std::string& message);
+  void Send(WorkerRank rank, v1::CoordinatorMessage message);
+  void SendToAll(const v1::CoordinatorMessage& message);
+  void Publish(const v1::StepEvent& event);
+  void Add(Effect effect) { effects_.push_back(std::move(effect)); }
+
+  // Takes the working copy's progress as the first effect.
+  Decision Finish(std::string reason) &&;
+
+ private:
+  const absl::Duration now_;
+  const CoordinatorTerm term_;
+  JobRecord job_;
+  std::vector<Effect> effects_;
+};
+
+// "worker w1 (rank 1)"
+std::string MemberName(const JobRecord& job, WorkerRank rank);
+
+}  // namespace stagecoach
+
+#endif  // STAGECOACH_COORDINATOR_JOBS_JOB_DECISION_H_

@@ -1,0 +1,136 @@
+#ifndef STAGECOACH_COORDINATOR_JOBS_JOB_RECORD_H_
+#define STAGECOACH_COORDINATOR_JOBS_JOB_RECORD_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/time/time.h"
+#include "common/ids.h"
+#include "coordinator/plan/planner.h"
+#include "stagecoach/v1/job.pb.h"
+#include "stagecoach/v1/journal.pb.h"
+#include "stagecoach/v1/plan.pb.h"
+#include "stagecoach/v1/worker.pb.h"
+
+namespace stagecoach {
+
+// What planning found out about a job: the cut with its proven programs, and the size of the data.
+struct JobPlan {
+  PlannedJob planned;
+  uint64_t num_train_samples = 0;
+  uint64_t num_validation_samples = 0;
+};
+
+struct MemberId {
+  WorkerId worker;
+  Incarnation incarnation;
+  bool operator==(const MemberId&) const = default;
+};
+
+// Where an epoch is. Phases follow each other downwards; kTraining and kEvaluating alternate, kAborting ends any of
+// them.
+enum class Phase {
+  kNone,             // no workers
+  kPlanning,         // workers are reserved, no epoch yet
+  kPreparingStages,  // AssignStages was sent
+  kConnectingPeers,  // ConnectPeers was sent
+  kTraining,         // RunStep was sent
+  kEvaluating,       // an evaluation's RunStep was sent
+  kFinishing,        // the last step is committed, and not yet applied everywhere
+  kMakingDirectory,  // of the checkpoint
+  kWritingShards,    // WriteCheckpoint was sent
+  kWritingManifest,  //
+  kAborting,         // only consequences of the failure are known; its cause may still be reported
+};
+
+// What one member of the epoch has said.
+struct MemberProgress {
+  bool prepared = false;
+  bool connected = false;
+  bool evaluated = false;                          // the evaluation run in flight
+  bool aborted = false;                            // it has answered Abort, or failed by itself
+  bool lost = false;                               // no longer connected
+  std::string endpoint;                            // until all peers are connected
+  std::shared_ptr<const v1::StepPrepared> vote;    // on the step in flight
+  std::shared_ptr<const v1::StepApplied> applied;  // of the newest step that it applied
+  std::shared_ptr<const v1::ShardWritten> shard;
+};
+
+struct EvaluationInFlight {
+  uint64_t first_sample = 0;  // of the run in flight
+  uint64_t num_samples = 0;
+  std::vector<v1::LossPart> loss_parts;  // of the run in flight
+  double loss = 0;                       // of the runs before it
+};
+
+// What a failed worker said about itself, or what is known of a lost one.
+struct RootCause {
+  WorkerRank rank;
+  std::string reason;   // of the job's end
+  std::string message;  // names worker, stage, step and action
+};
+
+// The observed part of a job: gone when the coordinator ends, learned again from workers. Copied for each decision
+// about the job, so that what is large is shared.
+struct JobProgress {
+  Phase phase = Phase::kNone;
+  uint64_t planning_attempt = 0;
+  std::shared_ptr<const std::vector<MemberId>> members;  // by worker rank; null: none
+  std::vector<MemberProgress> said;                      // parallel to `members`
+  std::shared_ptr<const JobPlan> plan;
+  Step step_in_flight;
+  absl::Duration step_started;
+  EvaluationInFlight evaluation;
+  std::optional<v1::StepEvent> held_event;  // waits for its validation loss
+  std::string checkpoint_directory;
+  std::string manifest_digest;           // of the manifest that is being written
+  std::string manifest_state_digest;     // likewise
+  std::optional<RootCause> consequence;  // the first of them
+  absl::Duration abort_deadline;
+};
+
+// The durable part of a job: rebuilt by replaying the journal.
+struct JobHistory {
+  uint64_t submitted_at = 0;  // sequence of its entry: the order of the queue
+  std::shared_ptr<const v1::JobSpec> spec;
+  v1::JobState state = v1::JOB_STATE_UNSPECIFIED;
+  std::string reason;
+  std::string message;
+  Epoch epoch;                                     // 0: none yet
+  std::shared_ptr<const v1::Plan> plan;            // of `epoch`
+  std::shared_ptr<const v1::Placement> placement;  // of `epoch`
+  v1::CommitRecord last_commit;                    // step 0: none
+  uint64_t consecutive_skips = 0;
+  std::vector<v1::CheckpointCompleted> checkpoints;
+};
+
+struct JobRecord {
+  JobId id;
+  JobHistory history;
+  JobProgress progress;
+};
+
+// One connected worker. Observed.
+struct WorkerRecord {
+  WorkerId id;
+  Incarnation incarnation;
+  v1::Hello hello;
+  std::optional<JobId> job;  // that has reserved it
+};
+
+// Changes the history of the job that the entry names. Cannot fail: CheckEntry has passed.
+void ApplyToJob(const v1::JournalEntry& entry, JobRecord& job);
+// FAILED_PRECONDITION: the entry does not follow from the job's history.
+absl::Status CheckEntry(const v1::JournalEntry& entry, const JobRecord& job);
+// The job that the entry is about; empty for CoordinatorStarted.
+std::string JobOfEntry(const v1::JournalEntry& entry);
+
+v1::JobStatus StatusOf(const JobRecord& job);
+
+}  // namespace stagecoach
+
+#endif  // STAGECOACH_COORDINATOR_JOBS_JOB_RECORD_H_

@@ -1,0 +1,141 @@
+#include "coordinator/jobs/queue.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/jobs/job_end.h"
+#include "coordinator/jobs/job_state.h"
+
+namespace stagecoach {
+namespace {
+
+// INVALID_ARGUMENT, ALREADY_EXISTS.
+absl::StatusOr<JobId> NewJobId(const Jobs& jobs, const std::string& name) {
+  if (name.empty()) return absl::InvalidArgumentError("the job has no name");
+  for (const auto& [id, job] : jobs) {
+    if (job.history.spec->name() == name && !HasEnded(job.history.state)) {
+      return absl::AlreadyExistsError(absl::StrCat("job ", id.value(), " has the name ", name, " and is ",
+                                                   JobStateName(job.history.state),
+                                                   "; wait for its end, cancel it, or choose another name"));
+    }
+  }
+  JobId id(name);
+  for (int number = 2; jobs.contains(id); ++number) id = JobId(absl::StrCat(name, "-", number));
+  return id;
+}
+
+uint32_t CommonThreads(const Workers& workers) {
+  uint32_t threads = 0;
+  for (const auto& [id, worker] : workers) {
+    threads = threads == 0 ? worker.hello.max_threads() : std::min(threads, worker.hello.max_threads());
+  }
+  return std::max(threads, uint32_t{1});
+}
+
+size_t WorkersNeeded(const v1::JobSpec& spec) {
+  const uint32_t degree = spec.parallelism().pipeline_parallel_degree();
+  return degree != 0 ? degree : std::max(spec.resources().workers(), uint32_t{1});
+}
+
+std::map<std::string, std::vector<const WorkerRecord*>> IdleByClass(const v1::JobSpec& spec, const Workers& workers) {
+  std::map<std::string, std::vector<const WorkerRecord*>> by_class;
+  for (const auto& [id, worker] : workers) {
+    if (worker.job.has_value() || worker.hello.max_threads() < spec.resources().threads_per_worker()) continue;
+    by_class[worker.hello.numerics_class()].push_back(&worker);
+  }
+  return by_class;
+}
+
+std::string WhatIsMissing(const v1::JobSpec& spec, const Workers& workers) {
+  size_t most = 0;
+  for (const auto& [name, idle] : IdleByClass(spec, workers)) most = std::max(most, idle.size());
+  return absl::StrCat("needs ", WorkersNeeded(spec), " idle worker(s) of one numerics class with at least ",
+                      spec.resources().threads_per_worker(), " thread(s); ", most, " of ", workers.size(),
+                      " connected one(s) would do");
+}
+
+}  // namespace
+
+Decision SubmitJob(const Jobs& jobs, const Workers& workers, const JobRequested& input) {
+  Decision decision;
+  absl::StatusOr<JobId> id = NewJobId(jobs, input.spec.name());
+  if (!id.ok()) {
+    decision.reason = "submission refused";
+    decision.effects.push_back(AnswerRequest{input.request, id.status()});
+    return decision;
+  }
+  v1::JournalEntry entry;
+  v1::JobSubmitted& submitted = *entry.mutable_job_submitted();
+  submitted.set_job(id->value());
+  *submitted.mutable_spec() = input.spec;
+  if (input.spec.resources().threads_per_worker() == 0) {
+    submitted.mutable_spec()->mutable_resources()->set_threads_per_worker(CommonThreads(workers));
+  }
+  decision.reason = absl::StrCat("job ", id->value(), ": submitted");
+  decision.effects.push_back(AppendEntry{std::move(entry)});
+  decision.effects.push_back(AnswerRequest{input.request, *std::move(id)});
+  decision.effects.push_back(RequestTick{});
+  return decision;
+}
+
+const JobRecord* NextInQueue(const Jobs& jobs) {
+  const JobRecord* next = nullptr;
+  for (const auto& [id, job] : jobs) {
+    if (job.history.state != v1::JOB_STATE_QUEUED) continue;
+    if (next == nullptr || job.history.submitted_at < next->history.submitted_at) next = &job;
+  }
+  return next;
+}
+
+std::vector<const WorkerRecord*> ChooseGang(const v1::JobSpec& spec, const Workers& workers) {
+  std::vector<const WorkerRecord*> gang;
+  for (auto& [name, idle] : IdleByClass(spec, workers)) {
+    if (idle.size() > gang.size()) gang = idle;
+  }
+  if (gang.size() < WorkersNeeded(spec)) return {};
+  if (spec.parallelism().pipeline_parallel_degree() != 0) gang.resize(WorkersNeeded(spec));
+  return gang;
+}
+
+bool TryToStart(JobDecision& decision, const Workers& workers) {
+  const std::vector<const WorkerRecord*> gang = ChooseGang(decision.spec(), workers);
+  if (gang.empty()) {
+    const std::string missing = WhatIsMissing(decision.spec(), workers);
+    if (decision.history().message == missing) return false;
+    decision.ChangeState(v1::JOB_STATE_QUEUED, kReasonWaitingForWorkers, missing);
+    return true;
+  }
+  JobProgress& progress = decision.progress();
+  std::vector<MemberId> members;
+  StartPlanning planning{decision.job().id, progress.planning_attempt + 1, decision.spec(), {}};
+  for (const WorkerRecord* worker : gang) {
+    members.push_back({worker->id, worker->incarnation});
+    planning.workers.push_back({.memory_bytes = worker->hello.memory_bytes()});
+  }
+  progress.phase = Phase::kPlanning;
+  progress.planning_attempt = planning.attempt;
+  progress.said.assign(members.size(), MemberProgress{});
+  progress.members = std::make_shared<const std::vector<MemberId>>(std::move(members));
+  decision.ChangeState(v1::JOB_STATE_PREPARING, kReasonPlanning,
+                       absl::StrCat("planning for ", gang.size(), " worker(s)"));
+  decision.Add(std::move(planning));
+  decision.Add(RequestTick{});
+  return true;
+}
+
+void CancelJob(JobDecision& decision) {
+  const v1::JobState state = decision.history().state;
+  const bool running = state == v1::JOB_STATE_RUNNING;
+  // A second request changes nothing; nor does one for a job that is about to fail.
+  if (state == v1::JOB_STATE_CANCELLING || decision.progress().phase == Phase::kAborting) return;
+  if (running && decision.history().last_commit.step() > 0) {
+    decision.ChangeState(v1::JOB_STATE_CANCELLING, kReasonCancelRequested, "ends with a checkpoint");
+    return;
+  }
+  EndJob(decision, v1::JOB_STATE_CANCELLED, kReasonCancelRequested, "cancelled before a step was complete",
+         /*abort=*/true);
+}
+
+}  // namespace stagecoach

@@ -1,0 +1,38 @@
+#ifndef STAGECOACH_COORDINATOR_JOBS_QUEUE_H_
+#define STAGECOACH_COORDINATOR_JOBS_QUEUE_H_
+
+#include <map>
+#include <vector>
+
+#include "common/ids.h"
+#include "coordinator/jobs/effect.h"
+#include "coordinator/jobs/input.h"
+#include "coordinator/jobs/job_decision.h"
+#include "coordinator/jobs/job_record.h"
+
+namespace stagecoach {
+
+using Jobs = std::map<JobId, JobRecord>;
+using Workers = std::map<WorkerId, WorkerRecord>;
+
+// Gives the job its id (its name, with a number behind it when an ended job has that) and resolves threads_per_worker
+// to what every connected worker offers. ALREADY_EXISTS: a job of this name has not ended. INVALID_ARGUMENT: the name
+// is empty.
+Decision SubmitJob(const Jobs& jobs, const Workers& workers, const JobRequested& input);
+
+// The job that starts next: the one that was submitted first. Null: none waits.
+const JobRecord* NextInQueue(const Jobs& jobs);
+
+// The idle workers that the job would get: of the numerics class that has the most, by worker id; empty: too few. With
+// a degree of auto all of them, at least resources.workers.
+std::vector<const WorkerRecord*> ChooseGang(const v1::JobSpec& spec, const Workers& workers);
+
+// Reserves a gang and starts planning, or says what is missing. False: nothing has changed.
+bool TryToStart(JobDecision& decision, const Workers& workers);
+
+// At once while nothing was trained; otherwise after the step in flight and a checkpoint.
+void CancelJob(JobDecision& decision);
+
+}  // namespace stagecoach
+
+#endif  // STAGECOACH_COORDINATOR_JOBS_QUEUE_H_

@@ -1,0 +1,66 @@
+#include "coordinator/state.h"
+
+#include <string>
+#include <variant>
+
+#include "absl/strings/str_cat.h"
+
+namespace stagecoach {
+
+absl::Status State::Check(const v1::JournalEntry& entry) const {
+  if (entry.sequence() <= last_sequence_) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("entry ", entry.sequence(), " comes after entry ", last_sequence_));
+  }
+  if (entry.coordinator_term() < term_.value()) {
+    return absl::FailedPreconditionError(absl::StrCat("entry ", entry.sequence(), " is of term ",
+                                                      entry.coordinator_term(), ", older than ", term_.value()));
+  }
+  if (entry.fact_case() == v1::JournalEntry::kCoordinatorStarted) return absl::OkStatus();
+  const auto found = jobs_.find(JobId(JobOfEntry(entry)));
+  if (found != jobs_.end()) return CheckEntry(entry, found->second);
+  if (entry.fact_case() == v1::JournalEntry::kJobSubmitted) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("entry ", entry.sequence(), " is about job \"", JobOfEntry(entry), "\", which was never submitted"));
+}
+
+void State::Apply(const v1::JournalEntry& entry) {
+  last_sequence_ = entry.sequence();
+  term_ = CoordinatorTerm(entry.coordinator_term());
+  if (entry.fact_case() == v1::JournalEntry::kCoordinatorStarted) return;
+  const JobId id(JobOfEntry(entry));
+  JobRecord& job = jobs_[id];
+  job.id = id;
+  ApplyToJob(entry, job);
+}
+
+void State::Observe(const ObserveFact& fact) {
+  std::visit([this](const auto& observed) { Observe(observed); }, fact.fact);
+}
+
+void State::Observe(const WorkerConnected& fact) {
+  workers_[fact.worker] = WorkerRecord{fact.worker, fact.incarnation, fact.hello, std::nullopt};
+}
+
+void State::Observe(const WorkerLost& fact) { workers_.erase(fact.worker); }
+
+void State::Observe(const ProgressChanged& fact) {
+  const auto found = jobs_.find(fact.job);
+  if (found == jobs_.end()) return;
+  JobProgress& progress = found->second.progress;
+  const bool same_members = progress.members == fact.progress.members;
+  if (!same_members && progress.members != nullptr) {
+    for (const MemberId& member : *progress.members) {
+      const auto worker = workers_.find(member.worker);
+      if (worker != workers_.end() && worker->second.job == fact.job) worker->second.job.reset();
+    }
+  }
+  progress = fact.progress;
+  if (same_members || progress.members == nullptr) return;
+  for (const MemberId& member : *progress.members) {
+    const auto worker = workers_.find(member.worker);
+    if (worker != workers_.end() && worker->second.incarnation == member.incarnation) worker->second.job = fact.job;
+  }
+}
+
+}  // namespace stagecoach
