@@ -1,4 +1,5 @@
 #include <gmock/gmock.h>
+#include <google/protobuf/util/message_differencer.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -13,7 +14,6 @@
 #include "coordinator/spec/job_spec_parser.h"
 #include "coordinator/spec/job_spec_schema.h"
 #include "coordinator/spec/model_graph.h"
-#include "google/protobuf/util/message_differencer.h"
 
 namespace stagecoach {
 namespace {

@@ -182,7 +182,7 @@ bool ReadTree(absl::string_view text, const std::vector<SpecOverride>& overrides
 std::string FormatSpecError(absl::string_view file, const SpecError& error) {
   std::string text(file);
   if (error.line > 0) absl::StrAppend(&text, ":", error.line, ":", error.column);
-  if (!error.path.empty()) absl::StrAppend(&text, ": ", error.path);
+  if (!error.path.empty()) absl::StrAppend(&text, ": ", error.line > 0 ? "" : "--set ", error.path);
   absl::StrAppend(&text, ": ", error.message);
   if (!error.hint.empty()) absl::StrAppend(&text, "; ", error.hint);
   return text;

@@ -213,7 +213,7 @@ bool CheckText(absl::string_view text, std::vector<SpecError>& errors) {
 }
 
 bool FailOverride(const SpecOverride& change, absl::string_view message, std::vector<SpecError>& errors) {
-  errors.push_back({0, 0, change.path, absl::StrCat("--set: ", message), ""});
+  errors.push_back({0, 0, change.path, std::string(message), ""});
   return false;
 }
 
@@ -307,7 +307,7 @@ bool ApplySpecOverride(const SpecOverride& change, SpecNode& root, std::vector<S
 absl::string_view DescribeKind(const SpecNode& node) {
   switch (node.kind) {
     case SpecNode::Kind::kNull:
-      return "empty";
+      return "nothing";
     case SpecNode::Kind::kScalar:
       return "a single value";
     case SpecNode::Kind::kSequence:

@@ -21,7 +21,9 @@ bool IsUnder(absl::string_view path, absl::string_view ancestor) {
 
 void SpecProblems::Add(const SpecNode& node, absl::string_view path, absl::string_view message,
                        absl::string_view hint) {
-  AddAt(node.line, node.column, path, message, hint);
+  // A value that is not there has no place of its own.
+  const bool at_key = node.kind == SpecNode::Kind::kNull && node.key_line > 0;
+  AddAt(at_key ? node.key_line : node.line, at_key ? node.key_column : node.column, path, message, hint);
 }
 
 void SpecProblems::AddAtKey(const SpecNode& node, absl::string_view path, absl::string_view message,

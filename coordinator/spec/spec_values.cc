@@ -64,7 +64,6 @@ bool IsOneOf(absl::string_view text, std::initializer_list<absl::string_view> wo
 }
 
 std::string Describe(const SpecNode& node) {
-  if (node.kind == SpecNode::Kind::kNull) return "nothing";
   if (node.kind != SpecNode::Kind::kScalar) return std::string(DescribeKind(node));
   return Quoted(node.scalar);
 }
@@ -76,11 +75,14 @@ std::string HintForScalar(const SpecNode& node, absl::string_view wanted) {
   return "";
 }
 
-std::string ShowNumber(double value) { return absl::StrCat(value); }
+std::string Describe(const IntegerRange& range) {
+  if (range.min == range.max) return absl::StrCat("must be ", range.min);
+  return absl::StrCat("must be from ", range.min, " to ", range.max);
+}
 
 std::string Describe(const NumberRange& range) {
-  return absl::StrCat("must be ", range.above_min ? "above " : "at least ", ShowNumber(range.min), " and ",
-                      range.below_max ? "below " : "at most ", ShowNumber(range.max));
+  return absl::StrCat("must be ", range.above_min ? "above " : "at least ", range.min, " and ",
+                      range.below_max ? "below " : "at most ", range.max);
 }
 
 void AddNotANumber(const SpecNode& node, absl::string_view path, absl::string_view wanted, SpecProblems& problems) {
@@ -137,8 +139,7 @@ std::optional<uint64_t> ReadInteger(const SpecNode& node, absl::string_view path
   uint64_t value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (error != std::errc() || value < range.min || value > range.max) {
-    problems.Add(node, path,
-                 absl::StrCat(Quoted(node.scalar), " is out of range: must be from ", range.min, " to ", range.max));
+    problems.Add(node, path, absl::StrCat(Quoted(node.scalar), " is out of range: ", Describe(range)));
     return std::nullopt;
   }
   return value;

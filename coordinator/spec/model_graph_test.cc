@@ -1,0 +1,178 @@
+#include "coordinator/spec/model_graph.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/layer_memory.h"
+#include "coordinator/spec/job_spec_parser.h"
+#include "coordinator/spec/spec_test_cases.h"
+
+namespace stagecoach {
+namespace {
+
+using ::testing::ElementsAre;
+
+v1::JobSpec Gpt2Spec() {
+  std::vector<SpecError> errors;
+  return *ParseJobSpec(kGoodSpec, {}, errors);
+}
+
+uint64_t Elements(const v1::ParameterSpec& parameter) {
+  uint64_t size = 1;
+  for (const uint64_t extent : parameter.shape()) size *= extent;
+  return size;
+}
+
+std::vector<std::string> NamesAndShapes(const v1::LayerSpec& layer) {
+  std::vector<std::string> result;
+  for (const v1::ParameterSpec& parameter : layer.parameters()) {
+    result.push_back(absl::StrCat(parameter.name(), " ", absl::StrJoin(parameter.shape(), "x")));
+  }
+  return result;
+}
+
+TEST(ModelGraphTest, HasTheParametersOfThePublishedGpt2) {
+  const v1::ModelGraph graph = *BuildModelGraph(Gpt2Spec());
+  ASSERT_EQ(graph.layers_size(), 15);
+  uint64_t elements = 0;
+  for (const v1::LayerSpec& layer : graph.layers()) {
+    for (const v1::ParameterSpec& parameter : layer.parameters()) {
+      EXPECT_EQ(parameter.dtype(), v1::DTYPE_F32);
+      if (!parameter.has_tied_to_layer()) elements += Elements(parameter);
+    }
+  }
+  EXPECT_EQ(elements, 124'439'808u);
+  EXPECT_EQ(graph.micro_batch_size(), 4u);
+  EXPECT_EQ(graph.seq_len(), 512u);
+}
+
+TEST(ModelGraphTest, NamesLayersAndTensorsAsHuggingFaceDoes) {
+  const v1::ModelGraph graph = *BuildModelGraph(Gpt2Spec());
+  EXPECT_EQ(graph.layers(0).name(), "transformer.wte");
+  EXPECT_THAT(NamesAndShapes(graph.layers(0)),
+              ElementsAre("transformer.wte.weight 50257x768", "transformer.wpe.weight 1024x768"));
+  EXPECT_EQ(graph.layers(12).name(), "transformer.h.11");
+  EXPECT_THAT(NamesAndShapes(graph.layers(12)),
+              ElementsAre("transformer.h.11.ln_1.weight 768", "transformer.h.11.ln_1.bias 768",
+                          "transformer.h.11.attn.c_attn.weight 768x2304", "transformer.h.11.attn.c_attn.bias 2304",
+                          "transformer.h.11.attn.c_proj.weight 768x768", "transformer.h.11.attn.c_proj.bias 768",
+                          "transformer.h.11.ln_2.weight 768", "transformer.h.11.ln_2.bias 768",
+                          "transformer.h.11.mlp.c_fc.weight 768x3072", "transformer.h.11.mlp.c_fc.bias 3072",
+                          "transformer.h.11.mlp.c_proj.weight 3072x768", "transformer.h.11.mlp.c_proj.bias 768"));
+  EXPECT_EQ(graph.layers(13).name(), "transformer.ln_f");
+  EXPECT_THAT(NamesAndShapes(graph.layers(13)),
+              ElementsAre("transformer.ln_f.weight 768", "transformer.ln_f.bias 768"));
+  EXPECT_EQ(graph.layers(14).name(), "lm_head");
+}
+
+TEST(ModelGraphTest, TiesTheHeadOrNot) {
+  v1::JobSpec spec = Gpt2Spec();
+  const v1::ModelGraph tied = *BuildModelGraph(spec);
+  EXPECT_THAT(NamesAndShapes(tied.layers(14)), ElementsAre("transformer.wte.weight 50257x768"));
+  EXPECT_TRUE(tied.layers(14).parameters(0).has_tied_to_layer());
+  EXPECT_EQ(tied.layers(14).parameters(0).tied_to_layer(), 0u);
+  spec.mutable_model()->mutable_config()->set_tie_word_embeddings(false);
+  const v1::ModelGraph untied = *BuildModelGraph(spec);
+  EXPECT_THAT(NamesAndShapes(untied.layers(14)), ElementsAre("lm_head.weight 50257x768"));
+  EXPECT_FALSE(untied.layers(14).parameters(0).has_tied_to_layer());
+}
+
+TEST(ModelGraphTest, InitialisesAndDecaysAsGpt2) {
+  const v1::ModelGraph graph = *BuildModelGraph(Gpt2Spec());
+  for (const v1::LayerSpec& layer : graph.layers()) {
+    for (const v1::ParameterSpec& parameter : layer.parameters()) {
+      const bool is_matrix = parameter.shape_size() == 2;
+      EXPECT_EQ(parameter.weight_decay(), is_matrix) << parameter.name();
+      const bool is_residual = absl::StrContains(parameter.name(), "c_proj.weight");
+      if (is_matrix) {
+        EXPECT_DOUBLE_EQ(parameter.initializer().normal_std(), is_residual ? 0.02 / std::sqrt(24.0) : 0.02);
+      } else {
+        EXPECT_EQ(parameter.initializer().constant(), absl::StrContains(parameter.name(), "weight") ? 1 : 0);
+      }
+    }
+  }
+}
+
+TEST(ModelGraphTest, DescribesLayersAsTheirKindsSay) {
+  v1::JobSpec spec = Gpt2Spec();
+  spec.mutable_model()->mutable_config()->set_attn_pdrop(0.25);
+  const v1::ModelGraph graph = *BuildModelGraph(spec);
+  EXPECT_EQ(graph.layers(0).kind(), v1::LAYER_KIND_TOKEN_EMBEDDING);
+  EXPECT_EQ(graph.layers(0).sizes().at("max_position_embeddings"), 1024u);
+  EXPECT_EQ(graph.layers(0).scalars().at("embd_pdrop"), 0);
+  EXPECT_EQ(graph.layers(1).kind(), v1::LAYER_KIND_TRANSFORMER_BLOCK);
+  EXPECT_EQ(graph.layers(1).sizes().at("intermediate_size"), 3072u);
+  EXPECT_EQ(graph.layers(1).sizes().at("num_attention_heads"), 12u);
+  EXPECT_EQ(graph.layers(1).scalars().at("attn_pdrop"), 0.25);
+  EXPECT_EQ(graph.layers(13).kind(), v1::LAYER_KIND_LAYER_NORM);
+  EXPECT_EQ(graph.layers(13).scalars().at("layer_norm_epsilon"), 1e-5);
+  EXPECT_EQ(graph.layers(14).kind(), v1::LAYER_KIND_LANGUAGE_MODEL_HEAD);
+  EXPECT_EQ(graph.layers(14).sizes().at("vocab_size"), 50257u);
+}
+
+TEST(ModelGraphTest, CountsWhatGemmsAndAttentionDo) {
+  const v1::ModelGraph graph = *BuildModelGraph(Gpt2Spec());
+  const double tokens = 4 * 512, hidden = 768;
+  const double matrices = 2 * 12 * hidden * hidden * tokens;
+  const double attention = 4.0 * (4 * 512.0 * 512.0 * hidden) / 2;
+  const v1::LayerCost& block = graph.layers(5).cost();
+  EXPECT_DOUBLE_EQ(block.forward_flops(), matrices + attention);
+  EXPECT_DOUBLE_EQ(block.backward_input_flops(), matrices + 2.5 * attention);
+  EXPECT_DOUBLE_EQ(block.backward_weight_flops(), matrices);
+  const v1::LayerCost& head = graph.layers(14).cost();
+  EXPECT_DOUBLE_EQ(head.forward_flops(), 4 * tokens * hidden * 50257);
+  EXPECT_DOUBLE_EQ(head.backward_input_flops(), 0);
+  EXPECT_DOUBLE_EQ(head.backward_weight_flops(), 4 * tokens * hidden * 50257);
+  EXPECT_LT(graph.layers(0).cost().forward_flops(), 0.01 * block.forward_flops());
+}
+
+TEST(ModelGraphTest, TakesMemoryFromTheSharedFunction) {
+  const v1::ModelGraph graph = *BuildModelGraph(Gpt2Spec());
+  for (const v1::LayerSpec& layer : graph.layers()) {
+    const LayerMemoryBytes bytes = *MemoryOfLayer(layer, 4, 512, 4);
+    EXPECT_EQ(layer.cost().saved_bytes(), bytes.saved);
+    EXPECT_EQ(layer.cost().shared_bytes(), bytes.shared);
+    EXPECT_EQ(layer.cost().pending_bytes(), bytes.pending);
+    EXPECT_EQ(layer.cost().scratch_bytes(), bytes.scratch);
+    EXPECT_EQ(layer.cost().input_bytes(), bytes.input);
+    EXPECT_EQ(layer.cost().output_bytes(), bytes.output);
+  }
+}
+
+TEST(ModelGraphTest, RefusesSizesThatNoMemoryHolds) {
+  const auto refuses = [](const std::vector<SpecOverride>& overrides) {
+    std::vector<SpecError> errors;
+    const absl::StatusOr<v1::JobSpec> spec = ParseJobSpec(kGoodSpec, overrides, errors);
+    ASSERT_TRUE(spec.ok()) << FormatSpecError("f", errors.at(0));
+    const absl::StatusOr<v1::ModelGraph> graph = BuildModelGraph(*spec);
+    EXPECT_EQ(graph.status().code(), absl::StatusCode::kInvalidArgument) << overrides[0].path << graph.status();
+  };
+  refuses({{"model.config.hidden_size", "1048572"}, {"model.config.num_hidden_layers", "4096"}});
+  refuses({{"training.micro_batch_size", "65535"},
+           {"training.global_batch_size", "65535"},
+           {"training.seq_len", "1048576"},
+           {"model.config.max_position_embeddings", "1048576"}});
+  refuses({{"training.micro_batch_size", "60000"},
+           {"training.global_batch_size", "60000"},
+           {"training.seq_len", "32768"},
+           {"model.config.max_position_embeddings", "1048576"},
+           {"model.config.hidden_size", "786432"}});
+
+  v1::JobSpec unresolved = Gpt2Spec();
+  unresolved.mutable_model()->mutable_config()->set_num_attention_heads(0);
+  EXPECT_FALSE(BuildModelGraph(unresolved).ok());
+  unresolved = Gpt2Spec();
+  unresolved.mutable_model()->set_architecture("llama");
+  EXPECT_FALSE(BuildModelGraph(unresolved).ok());
+  EXPECT_FALSE(BuildModelGraph(v1::JobSpec()).ok());
+}
+
+}  // namespace
+}  // namespace stagecoach
