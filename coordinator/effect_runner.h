@@ -50,7 +50,7 @@ class EffectRunner {
   // Fills in sequence and term, appends, applies. CommitRecords are not synced. An error of the store: nothing was
   // applied.
   absl::Status Append(v1::JournalEntry entry, CoordinatorTerm term);
-  // Stops at the first error, which is the journal's: the effects behind it have not happened.
+  // Stops at the first error, the journal's or that of a full queue: the effects behind it have not happened.
   absl::Status Run(Decision decision);
   // Whether a Tick has been asked for since the last call.
   bool TakeTickRequest() { return std::exchange(tick_requested_, false); }

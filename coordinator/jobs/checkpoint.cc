@@ -4,17 +4,13 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "coordinator/jobs/job_end.h"
 #include "coordinator/jobs/job_state.h"
 #include "coordinator/jobs/manifest.h"
+#include "formats/checkpoint.h"
 
 namespace stagecoach {
 namespace {
-
-std::string ShardFile(WorkerRank rank, size_t num_members) {
-  return absl::StrFormat("shard-%05d-of-%05d.safetensors", rank.value() + 1, num_members);
-}
 
 void EndAfterCheckpoint(JobDecision& decision, const std::string& directory) {
   if (decision.history().state == v1::JOB_STATE_CANCELLING) {
@@ -39,7 +35,8 @@ void FinishTraining(JobDecision& decision) {
   if (!all_applied) return;
   progress.phase = Phase::kMakingDirectory;
   decision.ChangeState(decision.history().state, kReasonWritingCheckpoint, absl::StrCat("of step ", step));
-  decision.Add(MakeDirectory{decision.job().id, decision.history().epoch, decision.spec().checkpoint().dir(), step});
+  decision.Add(
+      MakeDirectory{decision.job().id, decision.history().epoch, decision.spec().checkpoint().dir(), Step(step)});
 }
 
 bool OnDirectoryMade(JobDecision& decision, const DirectoryMade& input) {
@@ -56,7 +53,7 @@ bool OnDirectoryMade(JobDecision& decision, const DirectoryMade& input) {
   write.set_step(decision.history().last_commit.step());
   write.set_directory(progress.checkpoint_directory);
   for (uint32_t rank = 0; rank < decision.num_members(); ++rank) {
-    write.set_file(ShardFile(WorkerRank(rank), decision.num_members()));
+    write.set_file(ShardFileName(StageIndex(rank)));
     decision.Send(WorkerRank(rank), message);
   }
   return true;
@@ -66,7 +63,7 @@ bool OnShardWritten(JobDecision& decision, WorkerRank rank, const v1::ShardWritt
   JobProgress& progress = decision.progress();
   if (progress.phase != Phase::kWritingShards || decision.said(rank).shard != nullptr) return false;
   if (message.step() != decision.history().last_commit.step()) return false;
-  if (message.file() != ShardFile(rank, decision.num_members())) return false;
+  if (message.file() != ShardFileName(StageIndex(rank.value()))) return false;
   decision.said(rank).shard = std::make_shared<const v1::ShardWritten>(message);
   if (!decision.AllMembers([](const MemberProgress& member) { return member.shard != nullptr; })) return true;
   absl::StatusOr<v1::CheckpointManifest> manifest = BuildManifest(decision.job(), decision.term());

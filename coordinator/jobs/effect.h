@@ -46,14 +46,14 @@ struct StartPlanning {
 struct MakeDirectory {
   JobId job;
   Epoch epoch;
-  std::string parent;
-  uint64_t step = 0;
+  std::string parent;  // checkpoint.dir
+  Step step;
 };
-// Elsewhere; ends with ManifestWritten.
+// Makes the shards that were written a checkpoint, elsewhere; ends with ManifestWritten.
 struct WriteManifest {
   JobId job;
   Epoch epoch;
-  std::string directory;
+  std::string directory;  // of DirectoryMade
   v1::CheckpointManifest manifest;
 };
 struct NotifyFollowers {
