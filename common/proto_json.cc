@@ -227,9 +227,13 @@ class MessageBuilder final : public nlohmann::json_sax<nlohmann::json> {
   }
   bool parse_error(std::size_t position, const std::string& /*last_token*/,
                    const nlohmann::json::exception& error) override {
-    absl::string_view what = error.what();
-    if (const size_t end = what.find("] "); end != absl::string_view::npos) what.remove_prefix(end + 2);
-    return Fail(absl::StrCat("not JSON at byte ", position, ": ", absl::CEscape(what.substr(0, 300))));
+    std::string what = error.what();
+    if (const size_t end = what.find("] "); end != std::string::npos) what.erase(0, end + 2);
+    what.resize(std::min<size_t>(what.size(), 300));
+    std::replace_if(
+        what.begin(), what.end(), [](char c) { return c < ' ' || c > '~'; }, '?');
+    status_ = absl::InvalidArgumentError(absl::StrCat("not JSON at byte ", position, ": ", what));
+    return false;
   }
 
  private:

@@ -28,10 +28,11 @@ struct TextCorpus {
   uint64_t num_validation_samples = 0;
 };
 
-// With data.validation empty and validation_fraction > 0, whole files are held out: in an order given by the data seed,
-// files are taken as long as they bring the held-out bytes nearer to the fraction, at least one, never all.
-// INVALID_ARGUMENT (names the key and path): no file matches, unreadable, empty, all too short for one sample, nothing
-// left to train on, one file and a fraction.
+// A file of data.validation is never trained on, also when data.train matches it. With data.validation empty and
+// validation_fraction > 0, whole files are held out: of the files with at least one sample, in an order given by the
+// data seed, each one that brings the held-out bytes nearer to the fraction; the smallest if none does; never all.
+// INVALID_ARGUMENT (names the key and path): no file matches, unreadable, an empty file, all too short for one sample,
+// nothing left to train on, a fraction of fewer than two files.
 absl::StatusOr<TextCorpus> OpenTextCorpus(const v1::DataSpec& data, uint64_t seq_len, FileSystem& files);
 
 // Which samples a step reads. A data pass takes every sample once; its last step takes what is left. Global sample
