@@ -1,0 +1,28 @@
+#ifndef STAGECOACH_COORDINATOR_PROGRAM_STAGE_MEMORY_H_
+#define STAGECOACH_COORDINATOR_PROGRAM_STAGE_MEMORY_H_
+
+#include <cstdint>
+#include <span>
+
+#include "stagecoach/v1/plan.pb.h"
+#include "stagecoach/v1/program.pb.h"
+
+namespace stagecoach {
+
+// Elements that a stage holds, and elements of its gradient accumulators: one value for each tensor, one accumulator
+// for each use.
+struct StageElements {
+  uint64_t values = 0;
+  uint64_t accumulators = 0;
+};
+StageElements ElementsOfStage(const v1::ModelGraph& graph, uint32_t first_layer, uint32_t last_layer);
+
+// Fills parameters and memory_bytes of every stage. The kinds are those of the training programs; `evaluation_programs`
+// (may be empty) run in the same arena, and what they need beyond it is counted as scratch.
+void FillStageMemory(const v1::ModelGraph& graph, std::span<const v1::StageProgram> programs,
+                     std::span<const v1::StageProgram> evaluation_programs, uint64_t optimizer_bytes_per_element,
+                     v1::Plan& plan);
+
+}  // namespace stagecoach
+
+#endif  // STAGECOACH_COORDINATOR_PROGRAM_STAGE_MEMORY_H_

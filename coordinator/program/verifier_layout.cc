@@ -1,0 +1,264 @@
+// The checks of placement, channels, slots and memory: what holds before a first instruction runs.
+
+#include <algorithm>
+#include <cstddef>
+
+#include "common/memory_layout.h"
+#include "common/status_macros.h"
+#include "coordinator/program/slot_sizes.h"
+#include "coordinator/program/stage_memory.h"
+#include "coordinator/program/verifier_checks.h"
+#include "google/protobuf/util/message_differencer.h"
+
+namespace stagecoach {
+namespace {
+
+// Bits of a transfer's tag (worker/transport).
+constexpr uint64_t kMaxStages = 1 << 12;
+constexpr uint64_t kMaxMicroBatches = 1 << 16;
+
+absl::Status VerifyLayers(const v1::ModelGraph& graph, const v1::Plan& plan) {
+  uint64_t next = 0;
+  for (int stage = 0; stage < plan.stages_size(); ++stage) {
+    const v1::StagePlan& stage_plan = plan.stages(stage);
+    if (stage_plan.first_layer() != next || stage_plan.last_layer() < next) {
+      return Refuse("stage ", stage, " holds layers ", stage_plan.first_layer(), " to ", stage_plan.last_layer(),
+                    "; layers are covered once and in order, so it must start with layer ", next);
+    }
+    next = uint64_t{stage_plan.last_layer()} + 1;
+  }
+  if (next != static_cast<uint64_t>(graph.layers_size())) {
+    return Refuse("the stages hold ", next, " layers of ", graph.layers_size());
+  }
+  return absl::OkStatus();
+}
+
+uint32_t StageOfLayer(const v1::Plan& plan, uint32_t layer) {
+  int stage = 0;
+  while (plan.stages(stage).last_layer() < layer) ++stage;
+  return static_cast<uint32_t>(stage);
+}
+
+absl::Status VerifyStagesOfProgram(const v1::StageProgram& program, const v1::Plan& plan) {
+  int next = 0;
+  for (int stage = 0; stage < plan.stages_size(); ++stage) {
+    const v1::StagePlan& stage_plan = plan.stages(stage);
+    if (stage_plan.worker_rank() != program.worker_rank()) continue;
+    if (next == program.stages_size() || program.stages(next).stage() != static_cast<uint32_t>(stage) ||
+        program.stages(next).first_layer() != stage_plan.first_layer() ||
+        program.stages(next).last_layer() != stage_plan.last_layer()) {
+      return Refuse("the program of worker ", program.worker_rank(), " does not hold stage ", stage, " with layers ",
+                    stage_plan.first_layer(), " to ", stage_plan.last_layer());
+    }
+    ++next;
+  }
+  if (next != program.stages_size()) {
+    return Refuse("the program of worker ", program.worker_rank(), " holds stage ", program.stages(next).stage(),
+                  ", which the plan places elsewhere");
+  }
+  return absl::OkStatus();
+}
+
+// What a channel of this kind between these stages must be. INVALID_ARGUMENT: the pipeline has none.
+absl::StatusOr<v1::ChannelSpec> NeededChannel(const VerifierInput& input, const PipelineShape& shape,
+                                              const v1::ChannelSpec& given) {
+  v1::ChannelSpec needed = given;
+  const uint32_t from = given.from_stage();
+  const uint32_t to = given.to_stage();
+  const bool in_range = from < shape.num_stages && to < shape.num_stages;
+  const bool down = given.kind() == v1::CHANNEL_KIND_ACTIVATION && to == from + 1;
+  const bool up = given.kind() == v1::CHANNEL_KIND_GRADIENT && from == to + 1 && !shape.forward_only;
+  const bool tie = given.kind() == v1::CHANNEL_KIND_TIE && from != to && shape.SendsTie(from) && shape.SendsTie(to);
+  if (!in_range || !(down || up || tie)) return Refuse("nothing needs the ", ChannelText(given));
+  needed.set_from_worker_rank(input.plan.stages(static_cast<int>(from)).worker_rank());
+  needed.set_to_worker_rank(input.plan.stages(static_cast<int>(to)).worker_rank());
+  if (tie) {
+    needed.set_bytes(shape.tie->bytes);
+    needed.set_bytes_per_sample(0);
+    return needed;
+  }
+  const uint32_t boundary = input.plan.stages(static_cast<int>(std::min(from, to))).last_layer();
+  needed.set_bytes(input.graph.layers(static_cast<int>(boundary)).cost().output_bytes());
+  if (input.graph.micro_batch_size() == 0 || needed.bytes() % input.graph.micro_batch_size() != 0) {
+    return Refuse("the output of layer ", boundary, " is not a whole number of bytes for each sample");
+  }
+  needed.set_bytes_per_sample(needed.bytes() / input.graph.micro_batch_size());
+  return needed;
+}
+
+// Ends of channels that the stage takes part in.
+size_t NumChannelsOfStage(const PipelineShape& shape, uint32_t stage) {
+  const size_t num_neighbours = (stage > 0 ? 1u : 0u) + (stage + 1 < shape.num_stages ? 1u : 0u);
+  return num_neighbours * (shape.forward_only ? 1 : 2) + (shape.SendsTie(stage) ? 2 : 0);
+}
+
+absl::Status VerifySlot(const v1::StageProgram& program, const v1::Slot& slot, uint64_t needed,
+                        absl::string_view what) {
+  const bool in_arena = slot.bytes() <= program.arena_bytes() && slot.offset() <= program.arena_bytes() - slot.bytes();
+  if (slot.offset() % kTensorAlignment == 0 && in_arena && slot.bytes() >= needed) return absl::OkStatus();
+  return Refuse("worker ", program.worker_rank(), ": a ", what, " slot of ", slot.bytes(), " bytes at ", slot.offset(),
+                " must have ", needed, " bytes, start at a multiple of ", kTensorAlignment, " and end inside the ",
+                program.arena_bytes(), " bytes of the arena");
+}
+
+using SlotList = google::protobuf::RepeatedPtrField<v1::Slot>;
+absl::Status VerifySlotList(const v1::StageProgram& program, const SlotList& slots, uint64_t needed,
+                            absl::string_view what) {
+  for (const v1::Slot& slot : slots) STAGECOACH_RETURN_IF_ERROR(VerifySlot(program, slot, needed, what));
+  return absl::OkStatus();
+}
+
+uint64_t Reserved(const SlotList& slots) {
+  uint64_t bytes = 0;
+  for (const v1::Slot& slot : slots) bytes += slot.bytes();
+  return bytes;
+}
+
+absl::Status VerifyStageMemory(const VerifierInput& input, const PipelineShape& shape, int stage) {
+  const v1::StagePlan& stage_plan = input.plan.stages(stage);
+  const v1::StageMemory& memory = stage_plan.memory_bytes();
+  const StageElements elements = ElementsOfStage(input.graph, stage_plan.first_layer(), stage_plan.last_layer());
+  const uint64_t sum = memory.parameters() + memory.gradients() + memory.optimizer() + memory.activations() +
+                       memory.pending_weight() + memory.receive() + memory.scratch();
+  const auto at_least = [stage](absl::string_view kind, uint64_t planned, uint64_t needed) {
+    if (planned >= needed) return absl::OkStatus();
+    return Refuse("stage ", stage, " needs ", needed, " bytes of ", kind, "; its plan says ", planned);
+  };
+  STAGECOACH_RETURN_IF_ERROR(at_least("parameters", memory.parameters(), elements.values * kParameterBytes));
+  STAGECOACH_RETURN_IF_ERROR(at_least("gradients", memory.gradients(), elements.accumulators * kParameterBytes));
+  STAGECOACH_RETURN_IF_ERROR(at_least("all kinds together", memory.total(), sum));
+  if (shape.forward_only) return absl::OkStatus();  // runs in the arena of the training program
+  const v1::StageProgram& program = input.programs[stage_plan.worker_rank()];
+  for (const v1::StageSlots& slots : program.stages()) {
+    if (slots.stage() != static_cast<uint32_t>(stage)) continue;
+    const uint64_t activations = Reserved(slots.load()) + Reserved(slots.saved()) + Reserved(slots.shared());
+    STAGECOACH_RETURN_IF_ERROR(at_least("activations", memory.activations(), activations));
+    STAGECOACH_RETURN_IF_ERROR(at_least("pending weights", memory.pending_weight(), Reserved(slots.pending())));
+  }
+  uint64_t receive = 0;
+  for (int i = 0; i < program.channels_size(); ++i) {
+    const bool is_of_stage = program.channels(i).from_stage() == static_cast<uint32_t>(stage) ||
+                             program.channels(i).to_stage() == static_cast<uint32_t>(stage);
+    if (is_of_stage) receive += Reserved(program.channel_slots(i).slots());
+  }
+  STAGECOACH_RETURN_IF_ERROR(at_least("transfer slots", memory.receive(), receive));
+  return at_least("scratch", memory.scratch(), program.scratch().bytes());
+}
+
+}  // namespace
+
+std::string ChannelText(const v1::ChannelSpec& channel) {
+  absl::string_view kind = "unknown";
+  if (channel.kind() == v1::CHANNEL_KIND_ACTIVATION) kind = "activation";
+  if (channel.kind() == v1::CHANNEL_KIND_GRADIENT) kind = "gradient";
+  if (channel.kind() == v1::CHANNEL_KIND_TIE) kind = "tie";
+  return absl::StrCat(kind, " channel ", channel.from_stage(), "->", channel.to_stage());
+}
+
+absl::StatusOr<PipelineShape> VerifyPlacement(const VerifierInput& input) {
+  PipelineShape shape;
+  if (input.programs.empty() || input.plan.stages().empty()) return Refuse("there is no stage");
+  shape.num_stages = static_cast<uint32_t>(input.plan.stages_size());
+  shape.num_micro_batches = input.plan.num_micro_batches();
+  shape.forward_only = input.programs[0].forward_only();
+  if (shape.num_stages > kMaxStages || shape.num_micro_batches == 0 || shape.num_micro_batches > kMaxMicroBatches) {
+    return Refuse(shape.num_stages, " stages and ", shape.num_micro_batches, " micro-batches; 1 to ", kMaxStages,
+                  " and 1 to ", kMaxMicroBatches, " are possible");
+  }
+  STAGECOACH_RETURN_IF_ERROR(VerifyLayers(input.graph, input.plan));
+  for (int stage = 0; stage < input.plan.stages_size(); ++stage) {
+    if (input.plan.stages(stage).worker_rank() >= input.programs.size()) {
+      return Refuse("stage ", stage, " is on worker ", input.plan.stages(stage).worker_rank(),
+                    ", which has no program");
+    }
+  }
+  for (size_t rank = 0; rank < input.programs.size(); ++rank) {
+    const v1::StageProgram& program = input.programs[rank];
+    if (program.worker_rank() != rank || program.num_micro_batches() != shape.num_micro_batches ||
+        program.forward_only() != shape.forward_only) {
+      return Refuse("program ", rank, " is of worker ", program.worker_rank(), " for ", program.num_micro_batches(),
+                    " micro-batches; the plan has ", shape.num_micro_batches);
+    }
+    STAGECOACH_RETURN_IF_ERROR(VerifyStagesOfProgram(program, input.plan));
+  }
+  STAGECOACH_ASSIGN_OR_RETURN(shape.tie, FindTiedTensor(input.graph));
+  if (shape.tie.has_value()) {
+    shape.tie_lower_stage = StageOfLayer(input.plan, shape.tie->owner_layer);
+    shape.tie_upper_stage = StageOfLayer(input.plan, shape.tie->later_layer);
+  }
+  return shape;
+}
+
+absl::Status VerifyChannelSpecs(const VerifierInput& input, const PipelineShape& shape) {
+  std::map<ChannelKey, const v1::ChannelSpec*> other_ends;
+  for (const v1::StageProgram& program : input.programs) {
+    size_t num_needed = 0;
+    for (const v1::StageSlots& stage : program.stages()) num_needed += NumChannelsOfStage(shape, stage.stage());
+    if (num_needed != static_cast<size_t>(program.channels_size()) ||
+        program.channel_slots_size() != program.channels_size()) {
+      return Refuse("worker ", program.worker_rank(), " has ", program.channels_size(), " channels, ",
+                    program.channel_slots_size(), " of them with slots; its stages need ", num_needed);
+    }
+    std::map<ChannelKey, int> seen;
+    for (const v1::ChannelSpec& channel : program.channels()) {
+      STAGECOACH_ASSIGN_OR_RETURN(const v1::ChannelSpec needed, NeededChannel(input, shape, channel));
+      const v1::ChannelSpec* other = other_ends.try_emplace(KeyOf(channel), &channel).first->second;
+      const bool is_here =
+          (channel.from_worker_rank() == program.worker_rank()) != (channel.to_worker_rank() == program.worker_rank());
+      if (!is_here || ++seen[KeyOf(channel)] > 1 || channel.num_slots() == 0 ||
+          !google::protobuf::util::MessageDifferencer::Equals(channel, needed) ||
+          !google::protobuf::util::MessageDifferencer::Equals(channel, *other)) {
+        return Refuse("worker ", program.worker_rank(), ": the ", ChannelText(channel),
+                      " is not what its cut needs, or not the same at both ends: ", channel.ShortDebugString());
+      }
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VerifySlots(const VerifierInput& input, const PipelineShape& shape) {
+  for (const v1::StageProgram& program : input.programs) {
+    for (const v1::StageSlots& stage : program.stages()) {
+      const SlotSizes sizes = SlotSizesOf(input.graph, stage.first_layer(), stage.last_layer(), shape.forward_only);
+      STAGECOACH_RETURN_IF_ERROR(VerifySlotList(program, stage.load(), sizes.load, "load"));
+      STAGECOACH_RETURN_IF_ERROR(VerifySlotList(program, stage.saved(), sizes.saved, "saved"));
+      STAGECOACH_RETURN_IF_ERROR(VerifySlotList(program, stage.shared(), sizes.shared, "shared"));
+      STAGECOACH_RETURN_IF_ERROR(VerifySlotList(program, stage.pending(), sizes.pending, "pending"));
+      STAGECOACH_RETURN_IF_ERROR(VerifySlot(program, program.scratch(), sizes.scratch, "scratch"));
+    }
+    for (int i = 0; i < program.channels_size(); ++i) {
+      const v1::ChannelSpec& channel = program.channels(i);
+      const SlotList& slots = program.channel_slots(i).slots();
+      if (static_cast<uint32_t>(slots.size()) != channel.num_slots()) {
+        return Refuse("worker ", program.worker_rank(), ": the ", ChannelText(channel), " has ", slots.size(),
+                      " buffers for ", channel.num_slots(), " slots");
+      }
+      STAGECOACH_RETURN_IF_ERROR(VerifySlotList(program, slots, channel.bytes(), "transfer"));
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status VerifyMemory(const VerifierInput& input, const PipelineShape& shape) {
+  std::vector<uint64_t> arena(input.programs.size());
+  std::vector<uint64_t> total(input.programs.size());
+  for (int stage = 0; stage < input.plan.stages_size(); ++stage) {
+    STAGECOACH_RETURN_IF_ERROR(VerifyStageMemory(input, shape, stage));
+    const v1::StageMemory& memory = input.plan.stages(stage).memory_bytes();
+    const uint32_t worker = input.plan.stages(stage).worker_rank();
+    arena[worker] += memory.activations() + memory.pending_weight() + memory.receive() + memory.scratch();
+    total[worker] += memory.total();
+  }
+  for (size_t worker = 0; worker < input.programs.size(); ++worker) {
+    if (input.programs[worker].arena_bytes() > arena[worker]) {
+      return Refuse("worker ", worker, ": the arena has ", input.programs[worker].arena_bytes(),
+                    " bytes; the plan of its stages says ", arena[worker]);
+    }
+    if (worker < input.memory_limit_bytes.size() && total[worker] > input.memory_limit_bytes[worker]) {
+      return Refuse("worker ", worker, " needs ", total[worker], " bytes and has ", input.memory_limit_bytes[worker]);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace stagecoach

@@ -1,0 +1,467 @@
+// The walk over one worker's program: which slot holds what, and what every stage has done so far.
+
+#include <algorithm>
+#include <cstddef>
+
+#include "common/status_macros.h"
+#include "coordinator/program/verifier_checks.h"
+
+namespace stagecoach {
+namespace {
+
+// Ranges of the arena that hold something. Slots may share bytes, but not at a time.
+class LiveRanges {
+ public:
+  // False: some of it is live.
+  bool Add(const v1::Slot& slot) {
+    if (slot.bytes() == 0) return true;
+    const auto next = end_of_.lower_bound(slot.offset());
+    if (next != end_of_.end() && next->first < slot.offset() + slot.bytes()) return false;
+    if (next != end_of_.begin() && std::prev(next)->second > slot.offset()) return false;
+    end_of_.emplace(slot.offset(), slot.offset() + slot.bytes());
+    return true;
+  }
+  void Remove(const v1::Slot& slot) { end_of_.erase(slot.offset()); }
+
+ private:
+  std::map<uint64_t, uint64_t> end_of_;  // by start
+};
+
+enum class Content { kNothing, kWritten, kInFlight };
+
+// What a slot holds, of which micro-batch. A send slot stays in flight until an F or I waits for it.
+struct SlotState {
+  Content content = Content::kNothing;
+  uint32_t micro_batch = 0;
+};
+using SlotList = google::protobuf::RepeatedPtrField<v1::Slot>;
+struct SlotTable {
+  const SlotList* slots = nullptr;
+  std::vector<SlotState> states;
+
+  explicit SlotTable(const SlotList& list) : slots(&list), states(static_cast<size_t>(list.size())) {}
+};
+
+// What an instruction uses, by its kind and stage. It must name these and nothing else.
+struct Uses {
+  bool load = false, recv = false, send = false, saved = false, shared = false, pending = false, post = false;
+};
+
+struct StageState {
+  explicit StageState(const v1::StageSlots& slots, uint32_t num_micro_batches)
+      : load(slots.load()),
+        saved(slots.saved()),
+        shared(slots.shared()),
+        pending(slots.pending()),
+        forward_done(num_micro_batches),
+        input_done(num_micro_batches) {}
+
+  SlotTable load, saved, shared, pending;
+  std::vector<bool> forward_done, input_done;
+  uint32_t num_weight_done = 0;  // in micro-batch order, so that this is also the next one
+  uint32_t num_losses = 0;
+  std::optional<uint32_t> unread_loss = std::nullopt;
+  bool tie_sent = false, tie_reduced = false, norm_done = false;
+};
+
+class ProgramWalk {
+ public:
+  ProgramWalk(const v1::StageProgram& program, const PipelineShape& shape)
+      : program_(program), shape_(shape), posts_(static_cast<size_t>(program.channels_size())) {
+    for (const v1::StageSlots& slots : program.stages()) {
+      stages_.emplace(slots.stage(), StageState(slots, shape.num_micro_batches));
+    }
+    for (const v1::ChannelSlots& slots : program.channel_slots()) channels_.emplace_back(slots.slots());
+  }
+
+  absl::StatusOr<Posts> Walk() {
+    for (index_ = 0; index_ < program_.instructions_size(); ++index_) {
+      STAGECOACH_RETURN_IF_ERROR(Step(program_.instructions(index_)));
+    }
+    for (const auto& [stage, state] : stages_) STAGECOACH_RETURN_IF_ERROR(CheckEnd(stage, state));
+    STAGECOACH_RETURN_IF_ERROR(CheckChannelsAtEnd());
+    return posts_;
+  }
+
+ private:
+  template <typename... Parts>
+  absl::Status Error(const Parts&... parts) const {
+    return RefuseAt(program_, index_, parts...);
+  }
+  bool IsFirst(uint32_t stage) const { return stage == 0; }
+  bool IsLast(uint32_t stage) const { return stage + 1 == shape_.num_stages; }
+
+  absl::Status Step(const v1::Instruction& instruction);
+  absl::Status CheckUses(const v1::Instruction& instruction) const;
+  Uses UsesOf(const v1::Action& action) const;
+  absl::Status CheckChannel(uint32_t channel, v1::ChannelKind kind, bool sends, uint32_t stage) const;
+
+  absl::Status Load(const v1::Instruction& instruction, StageState& state);
+  absl::Status Forward(const v1::Instruction& instruction, StageState& state);
+  absl::Status BackwardInput(const v1::Instruction& instruction, StageState& state);
+  absl::Status BackwardWeight(const v1::Instruction& instruction, StageState& state);
+  absl::Status Loss(const v1::Instruction& instruction, StageState& state);
+  absl::Status Send(const v1::Instruction& instruction);
+  absl::Status Recv(const v1::Instruction& instruction);
+  absl::Status Tie(const v1::Instruction& instruction, StageState& state);
+  absl::Status Norm(const v1::Instruction& instruction, StageState& state);
+
+  absl::Status Write(SlotTable& table, int32_t slot, uint32_t micro_batch, absl::string_view what);
+  absl::Status Read(const SlotTable& table, int32_t slot, uint32_t micro_batch, absl::string_view what) const;
+  absl::Status ReadAndFree(SlotTable& table, int32_t slot, uint32_t micro_batch, absl::string_view what);
+  void Free(SlotTable& table, int32_t slot);
+  absl::Status WriteSend(const v1::Instruction& instruction);
+  absl::Status ConsumeRecv(const v1::Instruction& instruction);
+  absl::Status UseScratch();
+  absl::Status Post(const v1::Instruction& instruction);
+
+  absl::Status CheckEnd(uint32_t stage, const StageState& state) const;
+  absl::Status CheckChannelsAtEnd() const;
+  bool IsReceiver(int channel) const { return program_.channels(channel).to_worker_rank() == program_.worker_rank(); }
+
+  const v1::StageProgram& program_;
+  const PipelineShape& shape_;
+  std::map<uint32_t, StageState> stages_;
+  std::vector<SlotTable> channels_;
+  LiveRanges live_;
+  Posts posts_;
+  int index_ = 0;
+};
+
+Uses ProgramWalk::UsesOf(const v1::Action& action) const {
+  const bool first = IsFirst(action.stage());
+  const bool last = IsLast(action.stage());
+  switch (action.kind()) {
+    case v1::ACTION_KIND_LOAD:
+      return {.load = true};
+    case v1::ACTION_KIND_FORWARD:
+      return {.load = first || last, .recv = !first, .send = !last, .saved = true, .shared = true};
+    case v1::ACTION_KIND_BACKWARD_INPUT:
+      return {.recv = !last, .send = !first, .saved = true, .shared = true, .pending = true};
+    case v1::ACTION_KIND_BACKWARD_WEIGHT:
+      return {.load = last, .shared = true, .pending = true};
+    case v1::ACTION_KIND_SEND_FORWARD:
+    case v1::ACTION_KIND_SEND_BACKWARD:
+    case v1::ACTION_KIND_SEND_TIE:
+      return {.send = true, .post = true};
+    case v1::ACTION_KIND_RECV_FORWARD:
+    case v1::ACTION_KIND_RECV_BACKWARD:
+    case v1::ACTION_KIND_RECV_TIE:
+      return {.recv = true, .post = true};
+    case v1::ACTION_KIND_TIE_REDUCE:
+      return {.recv = shape_.SendsTie(action.stage())};
+    default:
+      return {};
+  }
+}
+
+absl::Status ProgramWalk::CheckUses(const v1::Instruction& instruction) const {
+  const Uses uses = UsesOf(instruction.action());
+  const auto names = [](int32_t slot, bool used) { return used ? slot >= 0 : slot == -1; };
+  const bool waits_for_recv = uses.recv && !uses.post;
+  const bool writes_send = uses.send && !uses.post;
+  if (!names(instruction.load_slot(), uses.load) || !names(instruction.recv_slot(), uses.recv) ||
+      !names(instruction.send_slot(), uses.send) || !names(instruction.saved_slot(), uses.saved) ||
+      !names(instruction.shared_slot(), uses.shared) || !names(instruction.pending_slot(), uses.pending) ||
+      (!uses.post && (instruction.channel() != 0 || instruction.sequence() != 0)) ||
+      (!waits_for_recv && instruction.recv_channel() != 0) || (!writes_send && instruction.send_channel() != 0)) {
+    return Error("names a slot or channel that it does not use, or lacks one that it uses: ",
+                 instruction.ShortDebugString());
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ProgramWalk::CheckChannel(uint32_t channel, v1::ChannelKind kind, bool sends, uint32_t stage) const {
+  if (channel >= channels_.size()) return Error("there is no channel ", channel);
+  const v1::ChannelSpec& spec = program_.channels(static_cast<int>(channel));
+  if (spec.kind() != kind || (sends ? spec.from_stage() : spec.to_stage()) != stage) {
+    return Error("the ", ChannelText(spec), " is not the one that it ", sends ? "sends" : "receives", " on");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ProgramWalk::Step(const v1::Instruction& instruction) {
+  const v1::Action& action = instruction.action();
+  const auto found = stages_.find(action.stage());
+  if (found == stages_.end()) return Error("this worker does not hold stage ", action.stage());
+  StageState& state = found->second;
+  if (action.micro_batch() >= shape_.num_micro_batches) {
+    return Error("there are ", shape_.num_micro_batches, " micro-batches");
+  }
+  if (state.norm_done) return Error("comes after the norm, which ends the step of its stage");
+  STAGECOACH_RETURN_IF_ERROR(CheckUses(instruction));
+  switch (action.kind()) {
+    case v1::ACTION_KIND_LOAD:
+      return Load(instruction, state);
+    case v1::ACTION_KIND_FORWARD:
+      return Forward(instruction, state);
+    case v1::ACTION_KIND_BACKWARD_INPUT:
+      return BackwardInput(instruction, state);
+    case v1::ACTION_KIND_BACKWARD_WEIGHT:
+      return BackwardWeight(instruction, state);
+    case v1::ACTION_KIND_LOSS:
+      return Loss(instruction, state);
+    case v1::ACTION_KIND_SEND_FORWARD:
+    case v1::ACTION_KIND_SEND_BACKWARD:
+      return Send(instruction);
+    case v1::ACTION_KIND_RECV_FORWARD:
+    case v1::ACTION_KIND_RECV_BACKWARD:
+      return Recv(instruction);
+    case v1::ACTION_KIND_SEND_TIE:
+    case v1::ACTION_KIND_RECV_TIE:
+    case v1::ACTION_KIND_TIE_REDUCE:
+      return Tie(instruction, state);
+    case v1::ACTION_KIND_GRADIENT_NORM:
+      return Norm(instruction, state);
+    default:
+      return Error("a program has no action of kind ", static_cast<int>(action.kind()));
+  }
+}
+
+absl::Status ProgramWalk::Write(SlotTable& table, int32_t slot, uint32_t micro_batch, absl::string_view what) {
+  if (static_cast<size_t>(slot) >= table.states.size()) return Error("there is no ", what, " slot ", slot);
+  SlotState& state = table.states[static_cast<size_t>(slot)];
+  if (state.content != Content::kNothing) {
+    return Error("writes ", what, " slot ", slot, ", which still holds micro-batch ", state.micro_batch);
+  }
+  if (!live_.Add(table.slots->Get(slot))) {
+    return Error("writes ", what, " slot ", slot, ", whose bytes another slot in use shares");
+  }
+  state = {Content::kWritten, micro_batch};
+  return absl::OkStatus();
+}
+
+absl::Status ProgramWalk::Read(const SlotTable& table, int32_t slot, uint32_t micro_batch,
+                               absl::string_view what) const {
+  if (static_cast<size_t>(slot) >= table.states.size()) return Error("there is no ", what, " slot ", slot);
+  const SlotState& state = table.states[static_cast<size_t>(slot)];
+  if (state.content == Content::kNothing) return Error("reads ", what, " slot ", slot, ", which holds nothing");
+  if (state.micro_batch != micro_batch) {
+    return Error("reads ", what, " slot ", slot, ", which holds micro-batch ", state.micro_batch);
+  }
+  return absl::OkStatus();
+}
+
+void ProgramWalk::Free(SlotTable& table, int32_t slot) {
+  live_.Remove(table.slots->Get(slot));
+  table.states[static_cast<size_t>(slot)] = {};
+}
+
+absl::Status ProgramWalk::ReadAndFree(SlotTable& table, int32_t slot, uint32_t micro_batch, absl::string_view what) {
+  STAGECOACH_RETURN_IF_ERROR(Read(table, slot, micro_batch, what));
+  Free(table, slot);
+  return absl::OkStatus();
+}
+
+absl::Status ProgramWalk::UseScratch() {
+  if (!live_.Add(program_.scratch())) return Error("its scratch region shares bytes with a slot in use");
+  live_.Remove(program_.scratch());
+  return absl::OkStatus();
+}
+
+absl::Status ProgramWalk::WriteSend(const v1::Instruction& instruction) {
+  const v1::Action& action = instruction.action();
+  const bool is_forward = action.kind() == v1::ACTION_KIND_FORWARD;
+  const v1::ChannelKind kind = is_forward ? v1::CHANNEL_KIND_ACTIVATION : v1::CHANNEL_KIND_GRADIENT;
+  STAGECOACH_RETURN_IF_ERROR(CheckChannel(instruction.send_channel(), kind, true, action.stage()));
+  SlotTable& table = channels_[instruction.send_channel()];
+  const auto slot = static_cast<size_t>(instruction.send_slot());
+  // It waits for a send in flight, so the slot is free by then.
+  if (slot < table.states.size() && table.states[slot].content == Content::kInFlight) {
+    Free(table, instruction.send_slot());
+  }
+  return Write(table, instruction.send_slot(), action.micro_batch(), "send");
+}
+
+absl::Status ProgramWalk::ConsumeRecv(const v1::Instruction& instruction) {
+  const v1::Action& action = instruction.action();
+  v1::ChannelKind kind = v1::CHANNEL_KIND_GRADIENT;
+  if (action.kind() == v1::ACTION_KIND_FORWARD) kind = v1::CHANNEL_KIND_ACTIVATION;
+  if (action.kind() == v1::ACTION_KIND_TIE_REDUCE) kind = v1::CHANNEL_KIND_TIE;
+  STAGECOACH_RETURN_IF_ERROR(CheckChannel(instruction.recv_channel(), kind, false, action.stage()));
+  return ReadAndFree(channels_[instruction.recv_channel()], instruction.recv_slot(), action.micro_batch(), "receive");
+}
+
+absl::Status ProgramWalk::Load(const v1::Instruction& instruction, StageState& state) {
+  const uint32_t stage = instruction.action().stage();
+  if (!IsFirst(stage) && !IsLast(stage)) return Error("only the first and the last stage load");
+  return Write(state.load, instruction.load_slot(), instruction.action().micro_batch(), "load");
+}
+
+absl::Status ProgramWalk::Forward(const v1::Instruction& instruction, StageState& state) {
+  const uint32_t stage = instruction.action().stage();
+  const uint32_t micro_batch = instruction.action().micro_batch();
+  if (state.forward_done[micro_batch]) return Error("runs a second time");
+  state.forward_done[micro_batch] = true;
+  // Input and output exist together, and with the slots that the call fills.
+  if (instruction.send_slot() >= 0) STAGECOACH_RETURN_IF_ERROR(WriteSend(instruction));
+  STAGECOACH_RETURN_IF_ERROR(Write(state.saved, instruction.saved_slot(), micro_batch, "saved"));
+  STAGECOACH_RETURN_IF_ERROR(Write(state.shared, instruction.shared_slot(), micro_batch, "shared"));
+  STAGECOACH_RETURN_IF_ERROR(UseScratch());
+  if (instruction.recv_slot() >= 0) STAGECOACH_RETURN_IF_ERROR(ConsumeRecv(instruction));
+  if (instruction.load_slot() >= 0) {
+    STAGECOACH_RETURN_IF_ERROR(Read(state.load, instruction.load_slot(), micro_batch, "load"));
+    if (!IsLast(stage) || shape_.forward_only) Free(state.load, instruction.load_slot());
+  }
+  if (shape_.forward_only) {
+    Free(state.saved, instruction.saved_slot());
+    Free(state.shared, instruction.shared_slot());
+  }
+  if (!IsLast(stage)) return absl::OkStatus();
+  if (state.unread_loss.has_value()) return Error("overwrites the loss of micro-batch ", *state.unread_loss);
+  state.unread_loss = micro_batch;
+  return absl::OkStatus();
+}
+
+absl::Status ProgramWalk::BackwardInput(const v1::Instruction& instruction, StageState& state) {
+  const uint32_t micro_batch = instruction.action().micro_batch();
+  if (shape_.forward_only) return Error("a forward-only program has no backward");
+  if (state.input_done[micro_batch]) return Error("runs a second time");
+  state.input_done[micro_batch] = true;
+  if (instruction.send_slot() >= 0) STAGECOACH_RETURN_IF_ERROR(WriteSend(instruction));
+  STAGECOACH_RETURN_IF_ERROR(Write(state.pending, instruction.pending_slot(), micro_batch, "pending"));
+  STAGECOACH_RETURN_IF_ERROR(Read(state.shared, instruction.shared_slot(), micro_batch, "shared"));
+  STAGECOACH_RETURN_IF_ERROR(UseScratch());
+  if (instruction.recv_slot() >= 0) STAGECOACH_RETURN_IF_ERROR(ConsumeRecv(instruction));
+  return ReadAndFree(state.saved, instruction.saved_slot(), micro_batch, "saved");
+}
+
+absl::Status ProgramWalk::BackwardWeight(const v1::Instruction& instruction, StageState& state) {
+  const uint32_t micro_batch = instruction.action().micro_batch();
+  if (shape_.forward_only) return Error("a forward-only program has no backward");
+  if (micro_batch != state.num_weight_done) {
+    return Error("weight gradients are added in micro-batch order, and the next is that of micro-batch ",
+                 state.num_weight_done);
+  }
+  ++state.num_weight_done;
+  STAGECOACH_RETURN_IF_ERROR(UseScratch());
+  if (instruction.load_slot() >= 0) {
+    STAGECOACH_RETURN_IF_ERROR(ReadAndFree(state.load, instruction.load_slot(), micro_batch, "load"));
+  }
+  STAGECOACH_RETURN_IF_ERROR(ReadAndFree(state.shared, instruction.shared_slot(), micro_batch, "shared"));
+  return ReadAndFree(state.pending, instruction.pending_slot(), micro_batch, "pending");
+}
+
+absl::Status ProgramWalk::Loss(const v1::Instruction& instruction, StageState& state) {
+  if (state.unread_loss != instruction.action().micro_batch()) {
+    return Error("the last stage's latest forward is not of this micro-batch, or its loss has been read");
+  }
+  state.unread_loss.reset();
+  ++state.num_losses;
+  return absl::OkStatus();
+}
+
+absl::Status ProgramWalk::Post(const v1::Instruction& instruction) {
+  std::vector<uint32_t>& posts = posts_[instruction.channel()];
+  if (instruction.sequence() != posts.size()) {
+    return Error("is post ", posts.size(), " of the ",
+                 ChannelText(program_.channels(static_cast<int>(instruction.channel()))), ", but says ",
+                 instruction.sequence());
+  }
+  posts.push_back(instruction.action().micro_batch());
+  return absl::OkStatus();
+}
+
+absl::Status ProgramWalk::Send(const v1::Instruction& instruction) {
+  const v1::Action& action = instruction.action();
+  const v1::ChannelKind kind =
+      action.kind() == v1::ACTION_KIND_SEND_FORWARD ? v1::CHANNEL_KIND_ACTIVATION : v1::CHANNEL_KIND_GRADIENT;
+  STAGECOACH_RETURN_IF_ERROR(CheckChannel(instruction.channel(), kind, true, action.stage()));
+  SlotTable& table = channels_[instruction.channel()];
+  STAGECOACH_RETURN_IF_ERROR(Read(table, instruction.send_slot(), action.micro_batch(), "send"));
+  SlotState& state = table.states[static_cast<size_t>(instruction.send_slot())];
+  if (state.content == Content::kInFlight) return Error("posts a slot that is in flight");
+  state.content = Content::kInFlight;
+  return Post(instruction);
+}
+
+absl::Status ProgramWalk::Recv(const v1::Instruction& instruction) {
+  const v1::Action& action = instruction.action();
+  const v1::ChannelKind kind =
+      action.kind() == v1::ACTION_KIND_RECV_FORWARD ? v1::CHANNEL_KIND_ACTIVATION : v1::CHANNEL_KIND_GRADIENT;
+  STAGECOACH_RETURN_IF_ERROR(CheckChannel(instruction.channel(), kind, false, action.stage()));
+  STAGECOACH_RETURN_IF_ERROR(
+      Write(channels_[instruction.channel()], instruction.recv_slot(), action.micro_batch(), "receive"));
+  return Post(instruction);
+}
+
+absl::Status ProgramWalk::Tie(const v1::Instruction& instruction, StageState& state) {
+  const v1::Action& action = instruction.action();
+  if (!shape_.IsTied(action.stage()) || action.micro_batch() != 0) return Error("this stage has no such tie");
+  if (action.kind() == v1::ACTION_KIND_RECV_TIE) {
+    STAGECOACH_RETURN_IF_ERROR(CheckChannel(instruction.channel(), v1::CHANNEL_KIND_TIE, false, action.stage()));
+    STAGECOACH_RETURN_IF_ERROR(Write(channels_[instruction.channel()], instruction.recv_slot(), 0, "receive"));
+    return Post(instruction);
+  }
+  if (state.num_weight_done != shape_.num_micro_batches) return Error("comes before the last W of its stage");
+  if (state.tie_reduced) return Error("comes after the sum of both uses has been made");
+  if (action.kind() == v1::ACTION_KIND_SEND_TIE) {
+    STAGECOACH_RETURN_IF_ERROR(CheckChannel(instruction.channel(), v1::CHANNEL_KIND_TIE, true, action.stage()));
+    SlotTable& table = channels_[instruction.channel()];
+    STAGECOACH_RETURN_IF_ERROR(Write(table, instruction.send_slot(), 0, "send"));
+    table.states[static_cast<size_t>(instruction.send_slot())].content = Content::kInFlight;
+    state.tie_sent = true;
+    return Post(instruction);
+  }
+  if (shape_.SendsTie(action.stage())) {
+    if (!state.tie_sent) return Error("overwrites the accumulator before it has been sent");
+    STAGECOACH_RETURN_IF_ERROR(ConsumeRecv(instruction));
+  }
+  state.tie_reduced = true;
+  return absl::OkStatus();
+}
+
+absl::Status ProgramWalk::Norm(const v1::Instruction& instruction, StageState& state) {
+  const v1::Action& action = instruction.action();
+  if (shape_.forward_only || action.micro_batch() != 0) return Error("there is no such norm");
+  if (state.num_weight_done != shape_.num_micro_batches) return Error("comes before the last W of its stage");
+  if (shape_.IsTied(action.stage()) && !state.tie_reduced) return Error("comes before the tie of its stage is reduced");
+  state.norm_done = true;
+  return absl::OkStatus();
+}
+
+absl::Status ProgramWalk::CheckEnd(uint32_t stage, const StageState& state) const {
+  const auto missing = [&](absl::string_view what, size_t micro_batch) {
+    return Refuse("worker ", program_.worker_rank(), ": ", stage, what, micro_batch, " never runs");
+  };
+  for (size_t i = 0; i < shape_.num_micro_batches; ++i) {
+    if (!state.forward_done[i]) return missing("F", i);
+    if (!shape_.forward_only && !state.input_done[i]) return missing("I", i);
+  }
+  if (!shape_.forward_only && state.num_weight_done < shape_.num_micro_batches) {
+    return missing("W", state.num_weight_done);
+  }
+  if (IsLast(stage) && state.num_losses < shape_.num_micro_batches) return missing("LOSS", state.num_losses);
+  if (!shape_.forward_only && !state.norm_done) {
+    return Refuse("worker ", program_.worker_rank(), ": ", stage, "NORM never runs");
+  }
+  for (const SlotTable* table : {&state.load, &state.saved, &state.shared, &state.pending}) {
+    for (const SlotState& slot : table->states) {
+      if (slot.content == Content::kNothing) continue;
+      return Refuse("worker ", program_.worker_rank(), ": a slot of stage ", stage, " still holds micro-batch ",
+                    slot.micro_batch, " at the end");
+    }
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ProgramWalk::CheckChannelsAtEnd() const {
+  for (int channel = 0; channel < program_.channels_size(); ++channel) {
+    for (const SlotState& slot : channels_[static_cast<size_t>(channel)].states) {
+      if (slot.content != Content::kWritten) continue;
+      return Refuse("worker ", program_.worker_rank(), ": the ", ChannelText(program_.channels(channel)), " ends with ",
+                    IsReceiver(channel) ? "a receive that nothing reads, of micro-batch "
+                                        : "a tensor that is never sent, of micro-batch ",
+                    slot.micro_batch);
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::StatusOr<Posts> VerifyOrder(const v1::StageProgram& program, const PipelineShape& shape) {
+  return ProgramWalk(program, shape).Walk();
+}
+
+}  // namespace stagecoach
