@@ -1,7 +1,6 @@
 #ifndef STAGECOACH_WORKER_EXECUTOR_EXECUTOR_H_
 #define STAGECOACH_WORKER_EXECUTOR_EXECUTOR_H_
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -11,6 +10,8 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/clock.h"
+#include "common/ids.h"
 #include "stagecoach/v1/program.pb.h"
 #include "stagecoach/v1/worker.pb.h"
 #include "worker/data/batch_source.h"
@@ -39,7 +40,7 @@ struct RunReport {
 
 // Where the executor is, for heartbeats and hang verdicts.
 struct ExecutorProgress {
-  uint64_t instruction = 0;  // index into the program
+  uint64_t instruction = 0;  // index into the program; of the last one when it has ended
   bool waiting = false;      // on a transfer
 };
 
@@ -56,16 +57,24 @@ class Executor {
     std::vector<Stage*> stages;       // by StageProgram.stages
     std::vector<StageState*> states;  // likewise
     std::vector<Channel*> channels;
-    std::span<std::byte> arena;                           // program.arena_bytes(), 64-byte aligned
+    std::span<std::byte> arena;     // program.arena_bytes(), 64-byte aligned
+    uint64_t micro_batch_size = 0;  // samples of a full micro-batch
+    uint64_t seq_len = 0;
     absl::Duration transfer_timeout = absl::Minutes(10);  // longest wait for one transfer
+    const Clock& clock = Clock::Real();                   // of the seconds in the report
   };
-  // INVALID_ARGUMENT: the program needs more than the arena has, or a slot is smaller than what its stage needs.
+  // INVALID_ARGUMENT: the program needs more than the arena has, a slot is smaller than what its stage needs, or an
+  // instruction names what is not there.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(const v1::StageProgram& program, Collaborators collaborators);
   virtual ~Executor() = default;
 
-  // Parameters do not change. ABORTED after Abort; UNAVAILABLE: a peer is gone; errors name the action ("2F0").
+  // Parameters do not change; a training run ends with final gradients in the states' accumulators, a forward-only one
+  // leaves them alone. All transfers and all device work are complete at return. ABORTED after Abort; UNAVAILABLE: a
+  // peer is gone; INVALID_ARGUMENT: the order is not for this program; errors name the action ("2F0").
+  // FAILED_PRECONDITION: an earlier run failed, so the channels are out of step.
   virtual absl::StatusOr<const RunReport*> Run(const v1::RunStep& order) = 0;
-  // Run returns within 100 ms from wherever it is. The caller aborts the transport, whose waiters return by it.
+  // Final. Run returns within 100 ms from wherever it is: cancels the stream; the caller aborts the transport, whose
+  // waiters return by it.
   virtual void Abort() = 0;
   virtual ExecutorProgress progress() const = 0;
 };

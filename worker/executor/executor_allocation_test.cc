@@ -1,0 +1,100 @@
+// Counts the heap allocations of runs, on the threads that run. The allocator is replaced in this program only; not
+// under a sanitizer, which replaces it itself.
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <cstdlib>
+
+#include "common/named_thread.h"
+#include "tests/testing/worker/executor_harness.h"
+
+#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+
+namespace {
+thread_local uint64_t num_allocations = 0;
+}  // namespace
+
+// operator new ends in malloc, so these see all.
+extern "C" {
+void* __libc_malloc(size_t);
+void* __libc_calloc(size_t, size_t);
+void* __libc_realloc(void*, size_t);
+void* __libc_memalign(size_t, size_t);
+
+void* malloc(size_t bytes) {
+  ++num_allocations;
+  return __libc_malloc(bytes);
+}
+void* calloc(size_t count, size_t bytes) {
+  ++num_allocations;
+  return __libc_calloc(count, bytes);
+}
+void* realloc(void* old, size_t bytes) {
+  ++num_allocations;
+  return __libc_realloc(old, bytes);
+}
+void* memalign(size_t alignment, size_t bytes) {
+  ++num_allocations;
+  return __libc_memalign(alignment, bytes);
+}
+void* aligned_alloc(size_t alignment, size_t bytes) {
+  ++num_allocations;
+  return __libc_memalign(alignment, bytes);
+}
+int posix_memalign(void** result, size_t alignment, size_t bytes) {
+  ++num_allocations;
+  *result = __libc_memalign(alignment, bytes);
+  return *result == nullptr ? ENOMEM : 0;
+}
+}
+
+namespace stagecoach {
+namespace {
+
+// Runs `orders` one after another on a thread a worker; how many allocations each worker's runs made.
+std::vector<std::vector<uint64_t>> CountAllocations(ExecutorHarness& harness, const std::vector<v1::RunStep>& orders) {
+  std::vector<std::vector<uint64_t>> counts(3, std::vector<uint64_t>(orders.size()));
+  std::vector<NamedThread> threads;
+  for (uint32_t rank = 0; rank < 3; ++rank) {
+    threads.emplace_back("executor", [&harness, &orders, &mine = counts[rank], rank] {
+      ExecutorHarness::Worker& worker = harness.worker(rank);
+      for (size_t i = 0; i < orders.size(); ++i) {
+        Executor& executor = *(orders[i].evaluation() ? worker.evaluation : worker.executor);
+        const uint64_t before = num_allocations;
+        const bool ok = executor.Run(orders[i]).ok();
+        mine[i] = num_allocations - before;
+        EXPECT_TRUE(ok);
+      }
+    });
+  }
+  threads.clear();
+  return counts;
+}
+
+TEST(ExecutorAllocationTest, CountsAllocations) {
+  const uint64_t before = num_allocations;
+  const auto allocated = std::make_unique<std::string>(1000, 'x');
+  EXPECT_EQ(num_allocations - before, 2u);
+}
+
+TEST(ExecutorAllocationTest, NoneAfterTheSecondRun) {
+  PipelineShape shape{.num_stages = 3, .num_micro_batches = 5, .tied = true};
+  ExecutorHarness harness(shape, {.asynchronous = false, .record = false});
+  PipelineShape evaluation = shape;
+  evaluation.forward_only = true;
+  harness.AddEvaluation(evaluation);
+  std::vector<v1::RunStep> orders;
+  for (uint64_t step = 1; step <= 20; ++step) {
+    orders.push_back(harness.Order(step, step * 10, {2, 2, 2, 1, 0}));
+    orders.push_back(harness.Order(step, 0, {2, 2, 1, 0, 0}));
+    orders.back().set_evaluation(true);
+  }
+  for (const std::vector<uint64_t>& counts : CountAllocations(harness, orders)) {
+    for (size_t i = 4; i < counts.size(); ++i) EXPECT_EQ(counts[i], 0u) << "run " << i;
+  }
+}
+
+}  // namespace
+}  // namespace stagecoach
+
+#endif

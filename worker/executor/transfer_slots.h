@@ -1,0 +1,50 @@
+#ifndef STAGECOACH_WORKER_EXECUTOR_TRANSFER_SLOTS_H_
+#define STAGECOACH_WORKER_EXECUTOR_TRANSFER_SLOTS_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/ids.h"
+#include "stagecoach/v1/program.pb.h"
+#include "worker/device/device.h"
+#include "worker/transport/transport.h"
+
+namespace stagecoach {
+
+// The buffers of one end of a channel at this worker, and what is under way in them. Executor's thread only. Allocates
+// nothing after construction.
+class TransferSlots {
+ public:
+  struct Slot {
+    std::span<std::byte> buffer;
+    Transfer* pending = nullptr;  // posted, and not yet waited for
+    EventRef ready;               // after the device's last use of the buffer; null: at once
+  };
+
+  TransferSlots(const v1::ChannelSpec& spec, Channel& channel, std::vector<Slot> slots);
+
+  const v1::ChannelSpec& spec() const { return spec_; }
+  size_t num_slots() const { return slots_.size(); }
+  Slot& slot(size_t index) { return slots_[index]; }
+  std::span<Slot> slots() { return slots_; }
+  // Of the transfer of a micro-batch with this many samples.
+  size_t TransferBytes(int64_t samples) const;
+
+  absl::Status PostSend(size_t index, MicroBatchIndex micro_batch, Step step, size_t bytes);
+  absl::Status PostRecv(size_t index, MicroBatchIndex micro_batch, Step step, size_t bytes);
+
+ private:
+  TransferTag Tag(MicroBatchIndex micro_batch, Step step) const;
+  void SetPending(size_t index, Transfer* transfer);
+
+  const v1::ChannelSpec spec_;
+  Channel& channel_;
+  std::vector<Slot> slots_;
+};
+
+}  // namespace stagecoach
+
+#endif  // STAGECOACH_WORKER_EXECUTOR_TRANSFER_SLOTS_H_
