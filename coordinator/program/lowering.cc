@@ -35,6 +35,12 @@ absl::Status CheckPlan(const v1::ComputeTable& table, const v1::ModelGraph& grap
 }
 
 absl::Status CheckTable(const v1::ComputeTable& table, const v1::Plan& plan) {
+  constexpr uint64_t kMaxForwards = 1 << 19;  // each becomes up to ten instructions
+  if (uint64_t{table.num_stages()} * table.num_micro_batches() > kMaxForwards) {
+    return absl::InvalidArgumentError(absl::StrCat(table.num_stages(), " stages x ", table.num_micro_batches(),
+                                                   " micro-batches is more than ", kMaxForwards,
+                                                   "; use larger micro-batches or fewer stages"));
+  }
   for (int worker = 0; worker < table.workers_size(); ++worker) {
     for (const v1::Action& action : table.workers(worker).actions()) {
       const bool is_compute = action.kind() == v1::ACTION_KIND_FORWARD || action.kind() == v1::ACTION_KIND_BACKWARD ||

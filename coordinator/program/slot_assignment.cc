@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <map>
+#include <set>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -15,12 +16,11 @@ namespace {
 class SlotPool {
  public:
   int32_t Acquire(uint32_t micro_batch) {
-    size_t slot = 0;
-    while (slot < in_use_.size() && in_use_[slot]) ++slot;
-    if (slot == in_use_.size()) in_use_.push_back(false);
-    in_use_[slot] = true;
-    slot_of_[micro_batch] = static_cast<int32_t>(slot);
-    return static_cast<int32_t>(slot);
+    if (free_.empty()) free_.insert(static_cast<int32_t>(size_++));
+    const int32_t slot = *free_.begin();
+    free_.erase(free_.begin());
+    slot_of_[micro_batch] = slot;
+    return slot;
   }
   // -1: none is held.
   int32_t Find(uint32_t micro_batch) const {
@@ -29,14 +29,15 @@ class SlotPool {
   }
   int32_t Release(uint32_t micro_batch) {
     const int32_t slot = Find(micro_batch);
-    if (slot >= 0) in_use_[static_cast<size_t>(slot)] = false;
+    if (slot >= 0) free_.insert(slot);
     slot_of_.erase(micro_batch);
     return slot;
   }
-  size_t size() const { return in_use_.size(); }
+  size_t size() const { return size_; }
 
  private:
-  std::vector<bool> in_use_;
+  size_t size_ = 0;
+  std::set<int32_t> free_;
   std::map<uint32_t, int32_t> slot_of_;
 };
 

@@ -8,7 +8,6 @@
 #include "coordinator/program/slot_sizes.h"
 #include "coordinator/program/stage_memory.h"
 #include "coordinator/program/verifier_checks.h"
-#include "google/protobuf/util/message_differencer.h"
 
 namespace stagecoach {
 namespace {
@@ -84,6 +83,12 @@ absl::StatusOr<v1::ChannelSpec> NeededChannel(const VerifierInput& input, const 
   }
   needed.set_bytes_per_sample(needed.bytes() / input.graph.micro_batch_size());
   return needed;
+}
+
+bool AreEqual(const v1::ChannelSpec& a, const v1::ChannelSpec& b) {
+  return KeyOf(a) == KeyOf(b) && a.from_worker_rank() == b.from_worker_rank() &&
+         a.to_worker_rank() == b.to_worker_rank() && a.num_slots() == b.num_slots() &&
+         a.bytes_per_sample() == b.bytes_per_sample() && a.bytes() == b.bytes();
 }
 
 // Ends of channels that the stage takes part in.
@@ -205,9 +210,8 @@ absl::Status VerifyChannelSpecs(const VerifierInput& input, const PipelineShape&
       const v1::ChannelSpec* other = other_ends.try_emplace(KeyOf(channel), &channel).first->second;
       const bool is_here =
           (channel.from_worker_rank() == program.worker_rank()) != (channel.to_worker_rank() == program.worker_rank());
-      if (!is_here || ++seen[KeyOf(channel)] > 1 || channel.num_slots() == 0 ||
-          !google::protobuf::util::MessageDifferencer::Equals(channel, needed) ||
-          !google::protobuf::util::MessageDifferencer::Equals(channel, *other)) {
+      if (!is_here || ++seen[KeyOf(channel)] > 1 || channel.num_slots() == 0 || !AreEqual(channel, needed) ||
+          !AreEqual(channel, *other)) {
         return Refuse("worker ", program.worker_rank(), ": the ", ChannelText(channel),
                       " is not what its cut needs, or not the same at both ends: ", channel.ShortDebugString());
       }

@@ -1,0 +1,155 @@
+#include "coordinator/plan/planner.h"
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "coordinator/program/lowering.h"
+#include "coordinator/spec/job_spec_parser.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace stagecoach {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+
+v1::JobSpec TinySpec(const std::vector<SpecOverride>& overrides = {}) {
+  std::ifstream file(STAGECOACH_SOURCE_DIR "/examples/tiny.yaml");
+  std::stringstream text;
+  text << file.rdbuf();
+  std::vector<SpecError> errors;
+  absl::StatusOr<v1::JobSpec> spec = ParseJobSpec(text.str(), overrides, errors);
+  EXPECT_TRUE(spec.ok()) << spec.status() << (errors.empty() ? "" : errors[0].message);
+  return spec.ok() ? *spec : v1::JobSpec();
+}
+
+std::vector<WorkerProfile> Workers(size_t count, uint64_t memory_bytes = 0) {
+  return std::vector<WorkerProfile>(count, {.flops_per_second = 5e10, .memory_bytes = memory_bytes});
+}
+
+TEST(PlannerTest, PlansTheTinyExampleOverAnyNumberOfWorkers) {
+  for (const size_t num_workers : {1, 2, 3, 4, 16}) {
+    const absl::StatusOr<PlannedJob> job = PlanJob(TinySpec(), Workers(num_workers));
+    ASSERT_TRUE(job.ok()) << job.status();
+    const v1::Plan& plan = job->plan;
+    ASSERT_EQ(plan.stages_size(), static_cast<int>(num_workers));
+    EXPECT_EQ(plan.schedule(), "1f1b");
+    EXPECT_EQ(plan.num_micro_batches(), 8u);
+    EXPECT_EQ(job->programs.size(), num_workers);
+    EXPECT_EQ(job->evaluation_programs.size(), num_workers);
+    uint32_t next_layer = 0;
+    for (const v1::StagePlan& stage : plan.stages()) {
+      EXPECT_EQ(stage.first_layer(), next_layer);
+      next_layer = stage.last_layer() + 1;
+      const v1::StageMemory& memory = stage.memory_bytes();
+      const uint64_t arena = std::max(job->programs[stage.worker_rank()].arena_bytes(),
+                                      job->evaluation_programs[stage.worker_rank()].arena_bytes());
+      EXPECT_EQ(memory.activations() + memory.pending_weight() + memory.receive() + memory.scratch(), arena);
+      EXPECT_EQ(memory.total(), arena + memory.parameters() + memory.gradients() + memory.optimizer());
+    }
+    EXPECT_EQ(next_layer, 19u);
+    EXPECT_GT(plan.lower_bound_seconds(), 0);
+    EXPECT_GE(plan.step_seconds(), plan.lower_bound_seconds());
+    EXPECT_GE(plan.partition_imbalance_ratio(), 1);
+    if (num_workers <= 4) {
+      EXPECT_LT(plan.partition_imbalance_ratio(), 1.2);
+    }
+    if (num_workers == 1) {
+      EXPECT_NEAR(plan.bubble_ratio(), 0, 1e-9);
+    }
+  }
+}
+
+TEST(PlannerTest, NamesTheScheduleThatTheSpecificationAsksFor) {
+  const absl::StatusOr<PlannedJob> job = PlanJob(TinySpec({{"parallelism.schedule", "gpipe"}}), Workers(2));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->plan.schedule(), "gpipe");
+  EXPECT_EQ(job->programs[0].schedule(), "gpipe");
+  EXPECT_EQ(job->evaluation_programs[0].schedule(), "forward_only");
+}
+
+TEST(PlannerTest, PlansNoEvaluationWithoutValidation) {
+  v1::JobSpec spec = TinySpec();
+  spec.mutable_data()->set_validation_fraction(0);
+  const absl::StatusOr<PlannedJob> job = PlanJob(spec, Workers(2));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_TRUE(job->evaluation_programs.empty());
+}
+
+TEST(PlannerTest, ThousandsOfMicroBatchesArePlanned) {
+  v1::JobSpec spec = TinySpec({{"parallelism.schedule", "gpipe"}});
+  spec.mutable_training()->set_micro_batch_size(1);
+  spec.mutable_training()->set_global_batch_size(5000);
+  const absl::StatusOr<PlannedJob> job = PlanJob(spec, Workers(2));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->programs[0].stages(0).saved_size(), 5000);
+  spec.mutable_training()->set_global_batch_size(65537);
+  EXPECT_EQ(PlanJob(spec, Workers(2)).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(PlannerTest, ADegreeTakesTheFirstWorkers) {
+  v1::JobSpec spec = TinySpec();
+  spec.mutable_parallelism()->set_pipeline_parallel_degree(3);
+  const absl::StatusOr<PlannedJob> job = PlanJob(spec, Workers(5));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->plan.stages_size(), 3);
+}
+
+TEST(PlannerTest, EqualInputsGiveEqualPrograms) {
+  const absl::StatusOr<PlannedJob> a = PlanJob(TinySpec(), Workers(4));
+  const absl::StatusOr<PlannedJob> b = PlanJob(TinySpec(), Workers(4));
+  ASSERT_TRUE(a.ok() && b.ok());
+  for (size_t worker = 0; worker < 4; ++worker) {
+    EXPECT_EQ(a->programs[worker].content_hash(), b->programs[worker].content_hash());
+    EXPECT_EQ(ProgramText(a->programs[worker]), ProgramText(b->programs[worker]));
+  }
+}
+
+TEST(PlannerTest, RefusesWhatCannotBePlanned) {
+  const auto refusal = [](const v1::JobSpec& spec, size_t num_workers) {
+    const absl::StatusOr<PlannedJob> job = PlanJob(spec, Workers(num_workers));
+    EXPECT_EQ(job.status().code(), absl::StatusCode::kInvalidArgument) << job.status();
+    return std::string(job.status().message());
+  };
+  EXPECT_THAT(refusal(TinySpec(), 17), AllOf(HasSubstr("17 stages for 16 transformer blocks"), HasSubstr("to 16 or")));
+  EXPECT_THAT(refusal(TinySpec(), 0), HasSubstr("no worker"));
+  v1::JobSpec spec = TinySpec();
+  spec.mutable_parallelism()->set_pipeline_parallel_degree(4);
+  EXPECT_THAT(refusal(spec, 2), AllOf(HasSubstr("is 4"), HasSubstr("start 2 more")));
+  spec = TinySpec();
+  spec.mutable_parallelism()->mutable_partition()->set_kind(v1::PartitionSpec::KIND_LAYERS);
+  spec.mutable_parallelism()->mutable_partition()->add_num_blocks(7);
+  spec.mutable_parallelism()->mutable_partition()->add_num_blocks(8);
+  EXPECT_THAT(refusal(spec, 2), AllOf(HasSubstr("sums to 15"), HasSubstr("is 16")));
+  spec = TinySpec();
+  spec.mutable_training()->set_micro_batch_size(5);
+  EXPECT_THAT(refusal(spec, 2), HasSubstr("not a multiple"));
+  spec = TinySpec();
+  spec.mutable_parallelism()->set_schedule("forward_only");
+  EXPECT_THAT(refusal(spec, 2), HasSubstr("does not train"));
+}
+
+TEST(PlannerTest, UnknownScheduleIsNotFound) {
+  v1::JobSpec spec = TinySpec();
+  spec.mutable_parallelism()->set_schedule("1f2b");
+  EXPECT_EQ(PlanJob(spec, Workers(2)).status().code(), absl::StatusCode::kNotFound);
+}
+
+TEST(PlannerTest, AStageThatDoesNotFitIsNamedWithBothNumbers) {
+  const absl::StatusOr<PlannedJob> fitting = PlanJob(TinySpec(), Workers(2));
+  ASSERT_TRUE(fitting.ok());
+  uint64_t needed = 0;
+  for (const v1::StagePlan& stage : fitting->plan.stages()) needed = std::max(needed, stage.memory_bytes().total());
+  EXPECT_TRUE(PlanJob(TinySpec(), Workers(2, needed)).ok());
+  const absl::Status status = PlanJob(TinySpec(), Workers(2, needed - 1)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()),
+              AllOf(HasSubstr("stage "), HasSubstr(std::to_string(needed)), HasSubstr(std::to_string(needed - 1))));
+}
+
+}  // namespace
+}  // namespace stagecoach
