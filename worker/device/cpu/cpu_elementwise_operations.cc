@@ -28,20 +28,18 @@ namespace {
 constexpr float kLinear = 1.5957691216f;  // 2 sqrt(2 / pi)
 constexpr float kCubic = 0.0713548163f;   // 0.044715 kLinear
 
-// Beyond 9 the exponential is below half a unit of the last place of 1, and the cubic must not overflow. Written so
-// that NaN stays NaN.
+// Beyond 9 the exponential is below half a unit of the last place of 1, and the cubic must not overflow. The order of
+// operands keeps NaN: of a NaN and a number, x86 takes the second.
 HWY_INLINE FloatVector ClampForGelu(FloatVector x) {
   const FloatTag d;
-  const FloatVector limit = hn::Set(d, 9.0f);
-  const FloatVector low = hn::IfThenElse(hn::Lt(x, hn::Neg(limit)), hn::Neg(limit), x);
-  return hn::IfThenElse(hn::Gt(low, limit), limit, low);
+  return hn::Max(hn::Set(d, -9.0f), hn::Min(hn::Set(d, 9.0f), x));
 }
 
 HWY_INLINE FloatVector GeluSigmoid(FloatVector x, FloatVector x_squared) {
   const FloatTag d;
   const FloatVector one = hn::Set(d, 1.0f);
   const FloatVector slope = hn::MulAdd(x_squared, hn::Set(d, kCubic), hn::Set(d, kLinear));
-  return hn::Div(one, hn::Add(one, ExpBelow88(d, hn::Neg(hn::Mul(x, slope)))));
+  return hn::Div(one, hn::Add(one, ExpInRange(d, hn::Neg(hn::Mul(x, slope)))));
 }
 
 void Gelu(const float* x, float* y, size_t size) {

@@ -14,15 +14,14 @@ namespace stagecoach {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// e^x in f32 for x <= 88, within 2^-22 of it; 0 below -87.3, where the result would be subnormal; NaN for NaN.
+// e^x in f32 for -87 <= x <= 88, within 2^-22 of it; NaN for NaN.
 template <class D, class V = hn::Vec<D>>
-HWY_INLINE V ExpBelow88(D d, V x) {
+HWY_INLINE V ExpInRange(D d, V x) {
   const hn::RebindToSigned<D> integer;
-  const auto least = hn::Set(d, -87.33654f);
   // x = n ln 2 + r with |r| <= ln 2 / 2; ln 2 in two parts, the first short enough for n times it to be exact.
   const auto n = hn::NearestInt(hn::Mul(x, hn::Set(d, 1.44269504f)));
-  const auto minus_n = hn::Neg(hn::ConvertTo(d, n));
-  const auto r = hn::MulAdd(minus_n, hn::Set(d, 1.42860677e-6f), hn::MulAdd(minus_n, hn::Set(d, 0.693145752f), x));
+  const auto whole = hn::ConvertTo(d, n);
+  const auto r = hn::NegMulAdd(whole, hn::Set(d, 1.42860677e-6f), hn::NegMulAdd(whole, hn::Set(d, 0.693145752f), x));
   // e^r = 1 + r + r^2 q(r), q interpolated at Chebyshev nodes: relative error 1.1e-8.
   auto q = hn::Set(d, 1.39261836e-3f);
   q = hn::MulAdd(q, r, hn::Set(d, 8.36317905e-3f));
@@ -31,7 +30,13 @@ HWY_INLINE V ExpBelow88(D d, V x) {
   q = hn::MulAdd(q, r, hn::Set(d, 0.5f));
   const auto exp_r = hn::Add(hn::MulAdd(hn::Mul(r, r), q, r), hn::Set(d, 1.0f));
   const auto power = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(integer, 127))));
-  return hn::IfThenZeroElse(hn::Lt(x, least), hn::Mul(exp_r, power));
+  return hn::Mul(exp_r, power);
+}
+
+// The same for x <= 88: 0 below -87.3, where the result would be subnormal.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V ExpBelow88(D d, V x) {
+  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.33654f)), ExpInRange(d, x));
 }
 
 }  // namespace HWY_NAMESPACE
