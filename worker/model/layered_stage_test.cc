@@ -1,0 +1,287 @@
+#include "worker/model/layered_stage.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/layer_memory.h"
+#include "worker/device/cpu/cpu_device.h"
+#include "worker/device/reference/reference_device.h"
+#include "worker/model/small_model.h"
+#include "worker/model/stage_bench.h"
+
+namespace stagecoach {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::unique_ptr<Device> MakeDevice(const std::string& kind) {
+  return kind == "cpu" ? *CpuDevice::Create({}) : *ReferenceDevice::Create({});
+}
+
+class LayeredStageTest : public testing::TestWithParam<std::string> {
+ protected:
+  // Micro-batches of 2, 0, 1 and 2 samples.
+  void AddBatches(StageBench& bench) {
+    uint64_t first_sample = 40;
+    uint32_t index = 0;
+    for (const int64_t samples : {2, 0, 1, 2}) {
+      bench.Add(bench.MakeBatch(index++, first_sample, samples));
+      first_sample += static_cast<uint64_t>(samples);
+    }
+  }
+
+  const std::unique_ptr<Device> device_ = MakeDevice(GetParam());
+};
+
+TEST_P(LayeredStageTest, AnyCutGivesTheSameBits) {
+  for (const bool tied : {false, true}) {
+    for (const double dropout : {0.0, 0.1}) {
+      SmallModel model;
+      model.tied = tied;
+      model.dropout = dropout;
+      StageBench whole(*device_, model.Spec(), model.Graph(), {0});
+      AddBatches(whole);
+      whole.RunStep();
+      std::vector<std::vector<uint32_t>> cuts = {{0, 1, 2, 3, 4}};
+      for (uint32_t layer = 1; layer < model.num_layers(); ++layer) cuts.push_back({0, layer});
+      for (const std::vector<uint32_t>& cut : cuts) {
+        SCOPED_TRACE(testing::PrintToString(cut));
+        StageBench bench(*device_, model.Spec(), model.Graph(), cut);
+        AddBatches(bench);
+        bench.RunStep();
+        for (size_t batch = 0; batch < 4; ++batch) EXPECT_EQ(bench.loss_part(batch), whole.loss_part(batch));
+        EXPECT_EQ(bench.GradientDigests(), whole.GradientDigests());
+        bench.ExpectMarginsIntact();
+      }
+    }
+  }
+}
+
+TEST_P(LayeredStageTest, InputGradientsDoNotDependOnTheStagesBehind) {
+  SmallModel model;
+  model.dropout = 0.1;
+  StageBench two(*device_, model.Spec(), model.Graph(), {0, 2});
+  StageBench four(*device_, model.Spec(), model.Graph(), {0, 2, 3, 4});
+  for (StageBench* bench : {&two, &four}) {
+    bench->Add(bench->MakeBatch(0, 40, 2));
+    bench->RunStep();
+  }
+  EXPECT_EQ(ValuesOf(two.activation_gradient(0, 1)), ValuesOf(four.activation_gradient(0, 1)));
+}
+
+TEST_P(LayeredStageTest, AnyOrderOfActionsGivesTheSameBits) {
+  using Order = std::function<void(StageBench&)>;
+  const std::vector<Order> orders = {
+      // 1F1B of the first stage, GPipe, and input gradients ahead of weight gradients.
+      [](StageBench& b) {
+        b.Forward(0), b.Forward(1), b.BackwardInput(0), b.BackwardWeight(0), b.Forward(2), b.BackwardInput(1);
+        b.BackwardWeight(1), b.Forward(3), b.BackwardInput(2), b.BackwardWeight(2), b.BackwardInput(3);
+        b.BackwardWeight(3);
+      },
+      [](StageBench& b) {
+        for (size_t i = 0; i < 4; ++i) b.Forward(i);
+        for (size_t i = 0; i < 4; ++i) b.BackwardInput(i), b.BackwardWeight(i);
+      },
+      [](StageBench& b) {
+        for (size_t i = 4; i-- > 0;) b.Forward(i);
+        for (size_t i = 4; i-- > 0;) b.BackwardInput(i);
+        for (size_t i = 0; i < 4; ++i) b.BackwardWeight(i);
+      }};
+  SmallModel model;
+  model.dropout = 0.1;
+  StageBench in_turn(*device_, model.Spec(), model.Graph(), {0, 2});
+  AddBatches(in_turn);
+  in_turn.RunStep();
+  for (const Order& order : orders) {
+    StageBench bench(*device_, model.Spec(), model.Graph(), {0, 2});
+    AddBatches(bench);
+    order(bench);
+    bench.ReduceTies();
+    EXPECT_EQ(bench.GradientDigests(), in_turn.GradientDigests());
+    EXPECT_EQ(bench.loss(), in_turn.loss());
+    bench.ExpectMarginsIntact();
+  }
+}
+
+TEST_P(LayeredStageTest, GradientsOfMicroBatchesAddUp) {
+  SmallModel model;
+  model.dropout = 0.1;
+  StageBench together(*device_, model.Spec(), model.Graph(), {0, 3});
+  together.Add(together.MakeBatch(0, 7, 2));
+  together.Add(together.MakeBatch(1, 9, 1));
+  together.RunStep();
+  std::map<std::string, std::vector<double>> sums;
+  for (const auto& [first_sample, samples] : {std::pair<uint64_t, int64_t>(7, 2), {9, 1}}) {
+    StageBench alone(*device_, model.Spec(), model.Graph(), {0, 3});
+    alone.Add(alone.MakeBatch(0, first_sample, samples));
+    alone.RunStep();
+    for (const auto& [name, gradient] : alone.Gradients()) {
+      sums[name].resize(gradient.size());
+      for (size_t i = 0; i < gradient.size(); ++i) sums[name][i] += gradient[i];
+    }
+  }
+  const double tolerance = GetParam() == "cpu" ? 1e-6 : 1e-15;
+  for (const auto& [name, gradient] : together.Gradients()) {
+    for (size_t i = 0; i < gradient.size(); ++i) EXPECT_NEAR(gradient[i], sums[name][i], tolerance) << name;
+  }
+}
+
+TEST_P(LayeredStageTest, SlotsAreAsCommonLayerMemorySays) {
+  const SmallModel model;
+  const v1::ModelGraph graph = model.Graph();
+  const uint64_t element = BytesOf(device_->capabilities().compute_dtype);
+  for (uint32_t first = 0; first < model.num_layers(); ++first) {
+    for (uint32_t last = first; last < model.num_layers(); ++last) {
+      const auto state = *StageState::Create(*device_, model.Spec(), graph, LayerIndex(first), LayerIndex(last));
+      const auto stage =
+          *LayeredStage::Create(*device_, model.Spec(), graph, LayerIndex(first), LayerIndex(last), *state);
+      const StageMemoryBytes bytes = *MemoryOfStage(graph, first, last, element);
+      EXPECT_EQ(stage->slot_bytes().saved, bytes.saved);
+      EXPECT_EQ(stage->slot_bytes().shared, bytes.shared);
+      EXPECT_EQ(stage->slot_bytes().pending, bytes.pending);
+      EXPECT_EQ(stage->slot_bytes().scratch, bytes.scratch);
+    }
+  }
+}
+
+TEST_P(LayeredStageTest, AnEvaluationDependsOnNeitherDropoutNorStep) {
+  SmallModel model;
+  std::vector<double> losses;
+  for (const double dropout : {0.0, 0.3}) {
+    model.dropout = dropout;
+    StageBench bench(*device_, model.Spec(), model.Graph(), {0, 2});
+    BenchBatch batch = bench.MakeBatch(0, 5, 2);
+    batch.micro_batch.training = false;
+    batch.micro_batch.step = Step(losses.size());
+    bench.Add(std::move(batch));
+    bench.Forward(0);
+    bench.ExpectMarginsIntact();
+    losses.push_back(bench.loss());
+  }
+  EXPECT_EQ(losses[0], losses[1]);
+  EXPECT_GT(losses[0], 0);
+}
+
+TEST_P(LayeredStageTest, LossScaleScalesGradientsAndNotTheLoss) {
+  const SmallModel model;
+  std::vector<std::map<std::string, std::vector<double>>> gradients;
+  std::vector<double> losses;
+  for (const double loss_scale : {1.0, 1024.0}) {
+    StageBench bench(*device_, model.Spec(), model.Graph(), {0});
+    BenchBatch batch = bench.MakeBatch(0, 5, 2);
+    batch.micro_batch.loss_scale = loss_scale;
+    bench.Add(std::move(batch));
+    bench.RunStep();
+    gradients.push_back(bench.Gradients());
+    losses.push_back(bench.loss());
+  }
+  EXPECT_EQ(losses[0], losses[1]);
+  // A power of two: exact.
+  for (const auto& [name, gradient] : gradients[0]) {
+    for (size_t i = 0; i < gradient.size(); ++i) EXPECT_EQ(gradient[i] * 1024, gradients[1][name][i]) << name;
+  }
+}
+
+TEST_P(LayeredStageTest, NamesWhatDoesNotFit) {
+  const SmallModel model;
+  StageBench bench(*device_, model.Spec(), model.Graph(), {0, 2});
+  const StageSlotBytes& bytes = bench.stage(1).slot_bytes();
+  GuardedMemory saved(*device_, bytes.saved), shared(*device_, bytes.shared), scratch(*device_, bytes.scratch);
+  StageMemoryView memory = {saved.span(), shared.span(), {}, scratch.span()};
+  MicroBatch micro_batch = bench.MakeBatch(0, 0, 2).micro_batch;
+  double loss = 0;
+  const Tensor output = Tensor::Of(&loss, v1::DTYPE_F64, {1});
+  EXPECT_THAT(bench.stage(1).Forward(micro_batch, {}, {}, output, memory).ToString(),
+              HasSubstr("INVALID_ARGUMENT: the stage's input is missing"));
+  EXPECT_THAT(bench.stage(1).BackwardInput(micro_batch, {}, {}, memory).ToString(),
+              HasSubstr("the pending slot has 0"));
+  EXPECT_THAT(bench.stage(1).BackwardWeight(micro_batch, {}, memory).ToString(), HasSubstr("the pending slot has 0"));
+  micro_batch.samples = 3;
+  EXPECT_THAT(bench.stage(1).Forward(micro_batch, {}, {}, output, memory).ToString(), HasSubstr("at most 2"));
+  micro_batch.samples = 2;
+  memory.shared = memory.shared.first(64);
+  EXPECT_THAT(bench.stage(1).Forward(micro_batch, {}, {}, output, memory).ToString(),
+              HasSubstr("the shared slot has 64"));
+}
+
+TEST_P(LayeredStageTest, ACancelledStreamEndsTheCall) {
+  const SmallModel model;
+  StageBench bench(*device_, model.Spec(), model.Graph(), {0, 2});
+  bench.Add(bench.MakeBatch(0, 5, 2));
+  bench.stream().Cancel();
+  const StageSlotBytes& bytes = bench.stage(0).slot_bytes();
+  GuardedMemory saved(*device_, bytes.saved), shared(*device_, bytes.shared), pending(*device_, bytes.pending),
+      scratch(*device_, bytes.scratch);
+  const StageMemoryView memory = {saved.span(), shared.span(), pending.span(), scratch.span()};
+  const MicroBatch micro_batch = bench.MakeBatch(0, 5, 2).micro_batch;
+  EXPECT_EQ(bench.stage(0).Forward(micro_batch, bench.activation(0, 0), {}, bench.activation(0, 1), memory).code(),
+            absl::StatusCode::kAborted);
+  EXPECT_EQ(bench.stage(0).BackwardInput(micro_batch, bench.activation(0, 1), {}, memory).code(),
+            absl::StatusCode::kAborted);
+  EXPECT_EQ(bench.stage(0).BackwardWeight(micro_batch, {}, memory).code(), absl::StatusCode::kAborted);
+}
+
+INSTANTIATE_TEST_SUITE_P(Devices, LayeredStageTest, testing::Values("reference", "cpu"),
+                         [](const auto& device) { return device.param; });
+
+TEST(LayeredStageGradientTest, EqualsFiniteDifferencesOfTheLoss) {
+  const std::unique_ptr<Device> device = MakeDevice("reference");
+  for (const bool tied : {false, true}) {
+    SmallModel model;
+    model.blocks = 1;
+    model.tied = tied;
+    model.dropout = 0.2;
+    StageBench bench(*device, model.Spec(), model.Graph(), {0});
+    for (uint32_t i = 0; i < 2; ++i) bench.Add(bench.MakeBatch(i, 7 + 2 * i, 2 - i));
+    bench.RunStep();
+    const auto loss = [&] {
+      bench.Forward(0);
+      bench.Forward(1);
+      return bench.loss();
+    };
+    const auto gradients = bench.Gradients();
+    for (const StateTensor& tensor : bench.state(0).tensors()) {
+      if (tensor.optimizer_state) continue;
+      const std::vector<double>& gradient = gradients.at(tensor.name);
+      for (size_t i = 0; i < gradient.size(); ++i) {
+        double& value = tensor.tensor.as<double>()[i];
+        const double kept = value;
+        value = kept + 1e-5;
+        const double above = loss();
+        value = kept - 1e-5;
+        const double below = loss();
+        value = kept;
+        EXPECT_NEAR(gradient[i], (above - below) / 2e-5, 1e-8) << tensor.name << "[" << i << "]";
+      }
+    }
+  }
+}
+
+TEST(LayeredStageGradientTest, TheCpuIsNearTheReference) {
+  SmallModel model;
+  model.dropout = 0.1;
+  std::map<std::string, std::vector<double>> gradients[2];
+  double losses[2];
+  for (const size_t i : {0, 1}) {
+    const std::unique_ptr<Device> device = MakeDevice(i == 0 ? "reference" : "cpu");
+    StageBench bench(*device, model.Spec(), model.Graph(), {0, 2});
+    bench.Add(bench.MakeBatch(0, 7, 2));
+    bench.RunStep();
+    gradients[i] = bench.Gradients();
+    losses[i] = bench.loss();
+  }
+  EXPECT_NEAR(losses[0], losses[1], 1e-6);
+  for (const auto& [name, reference] : gradients[0]) {
+    for (size_t i = 0; i < reference.size(); ++i) EXPECT_NEAR(gradients[1][name][i], reference[i], 2e-6) << name;
+  }
+}
+
+}  // namespace
+}  // namespace stagecoach
