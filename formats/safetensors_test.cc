@@ -147,7 +147,7 @@ TEST_F(SafetensorsTest, ErrorsOfTheFileSystemKeepTheirCode) {
 }
 
 TEST_F(SafetensorsTest, AFullDiskLeavesNothingBehind) {
-  for (const uint64_t free_bytes : {0, 50, 96, 100}) {
+  for (const uint64_t free_bytes : {0u, 50u, 96u, 100u}) {
     files_.LimitFreeBytes(free_bytes);
     auto writer = SafetensorsWriter::Create(files_, path_, {{"format", "pt"}}, {{"a", SafetensorsType::kF32, {2}}});
     absl::Status status = writer.status();
