@@ -14,11 +14,12 @@ namespace stagecoach {
 // memory from the device's workspace. Used by the device's thread.
 //
 // Layouts, measured at GPT-2's sizes on one core with AVX-512 (tests/bench/matmul_attention_benchmark): operands as
-// they lie in memory reach 105 to 112 GFLOP/s, weights packed beforehand by oneDNN 113 to 115. Packing once a step and
-// keeping the result would gain 3 to 5% in the forward products and the products for input gradients, but not in those
-// for weight gradients (their right operand is an activation): about 2% of a block's time, for a second copy of the
-// weights and one more thing to keep fresh. Packing inside the call, into the workspace, costs 1% of a product of many
-// rows and gains nearly as much where the right operand is not transposed: that is done, by a rule on the shape alone.
+// they lie in memory reach 105 to 112 GFLOP/s, with weights packed beforehand by oneDNN 112 to 115. Packing once a step
+// would gain 3 to 5% in the forward products and in those for input gradients, nothing in those for weight gradients
+// (their right operand is an activation): about 2% of a block's time, for a second copy of the weights and one more
+// thing to keep fresh, so it is not done. Packing inside the call, into the workspace, costs 1% of a product of many
+// rows and gains most of it where the right operand is not transposed: that is done, by a rule on the shape alone. A
+// transposed left operand that is rearranged first is slower than oneDNN's own way in most shapes.
 class CpuMatmulOperations : public MatmulOperations {
  public:
   // `workspace` outlives this. INTERNAL when oneDNN does not start.

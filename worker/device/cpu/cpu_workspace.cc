@@ -2,6 +2,7 @@
 
 #include <sys/mman.h>
 
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <utility>
@@ -10,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/memory_layout.h"
 #include "common/status_macros.h"
+#include "worker/device/cpu/host_memory_size.h"
 
 namespace stagecoach {
 namespace {
@@ -36,10 +38,10 @@ class AlignedMemory : public Memory {
 absl::StatusOr<std::unique_ptr<Memory>> AllocateHostMemory(size_t bytes) {
   const size_t alignment = bytes >= kHugePage ? kHugePage : kTensorAlignment;
   // aligned_alloc wants a multiple of the alignment; zero bytes still get an address of their own. A size that would
-  // overflow when rounded up is refused as it is.
+  // overflow when rounded up, or that the system would promise and then not have, is refused first.
   const size_t wanted = bytes == 0 ? 1 : bytes;
   void* data = nullptr;
-  if (wanted <= PTRDIFF_MAX - alignment) {
+  if (wanted <= PTRDIFF_MAX - alignment && (alignment != kHugePage || wanted <= HostMemoryBytes())) {
     data = std::aligned_alloc(alignment, (wanted + alignment - 1) / alignment * alignment);
   }
   if (data == nullptr) {
