@@ -41,5 +41,16 @@ TEST(MessageQueueTest, PopWaitsForAnotherThread) {
   EXPECT_EQ(*queue.Pop(absl::InfiniteDuration()), 5);
 }
 
+TEST(MessageQueueTest, KeepsItsOrderWhileItGrowsAndWraps) {
+  MessageQueue<int> queue(100);
+  int pushed = 0, popped = 0;
+  for (int round = 0; round < 12; ++round) {
+    for (int i = 0; i < 13; ++i) ASSERT_TRUE(queue.Push(pushed++).ok());
+    for (int i = 0; i < 6; ++i) ASSERT_EQ(*queue.Pop(absl::ZeroDuration()), popped++);
+  }
+  while (popped < pushed) ASSERT_EQ(*queue.Pop(absl::ZeroDuration()), popped++);
+  EXPECT_FALSE(queue.Pop(absl::ZeroDuration()).ok());
+}
+
 }  // namespace
 }  // namespace stagecoach

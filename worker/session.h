@@ -9,10 +9,11 @@
 namespace stagecoach {
 
 // The worker's end of its stream to the coordinator. In process for now; over gRPC later. Send never blocks (bounded
-// queue: RESOURCE_EXHAUSTED); Receive waits. UNAVAILABLE: the stream broke or was closed. Thread-safe.
+// queue: RESOURCE_EXHAUSTED); Receive waits (DEADLINE_EXCEEDED), and returns once Close was called. UNAVAILABLE: the
+// stream broke or was closed. Thread-safe.
 class Session {
  public:
-  virtual ~Session() = default;
+  virtual ~Session();
   virtual absl::Status Send(v1::WorkerMessage message) = 0;
   virtual absl::StatusOr<v1::CoordinatorMessage> Receive(absl::Duration timeout) = 0;
   virtual void Close() = 0;

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
-#include "tests/testing/worker/fake_stage_state.h"
 #include "worker/model/stage.h"
+#include "worker/model/stage_state.h"
 
 namespace stagecoach {
 
@@ -31,7 +31,7 @@ class FakeStage final : public Stage {
     Tensor input, labels, output;
   };
 
-  FakeStage(FakeStageState& state, Options options) : state_(state), options_(std::move(options)) {}
+  FakeStage(const StageState& state, Options options) : state_(state), options_(std::move(options)) {}
 
   const StageSlotBytes& slot_bytes() const override { return options_.bytes; }
 
@@ -80,7 +80,10 @@ class FakeStage final : public Stage {
     if (!HasMark(memory.shared, micro_batch) || !HasMark(memory.pending, micro_batch)) {
       return absl::InternalError("W does not see what F and I left");
     }
-    state_.AddToGradient(micro_batch.loss_weight);
+    const Tensor& gradient = state_.parameters(LayerIndex(0)).front().gradient;
+    for (int64_t i = 0; i < gradient.num_elements(); ++i) {
+      gradient.as<float>()[i] += static_cast<float>(micro_batch.loss_weight);
+    }
     return absl::OkStatus();
   }
 
@@ -114,7 +117,7 @@ class FakeStage final : public Stage {
     return mark == micro_batch.index.value() + 1;
   }
 
-  FakeStageState& state_;
+  const StageState& state_;  // a FakeStageState
   const Options options_;
 };
 

@@ -1,0 +1,55 @@
+#ifndef STAGECOACH_WORKER_AGENT_AGENT_OPTIONS_H_
+#define STAGECOACH_WORKER_AGENT_AGENT_OPTIONS_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/file_system.h"
+#include "common/ids.h"
+#include "stagecoach/v1/job.pb.h"
+#include "stagecoach/v1/plan.pb.h"
+#include "worker/data/batch_source.h"
+#include "worker/device/device_factory.h"
+#include "worker/model/stage.h"
+#include "worker/model/stage_state.h"
+#include "worker/transport/transport.h"
+
+namespace stagecoach {
+
+using BatchSourceFactory =
+    std::function<absl::StatusOr<std::unique_ptr<BatchSource>>(const v1::JobSpec& spec, FileSystem& files)>;
+
+// As StageState::Create.
+using StageStateFactory = std::function<absl::StatusOr<std::unique_ptr<StageState>>(
+    Device& device, const v1::JobSpec& spec, const v1::ModelGraph& graph, LayerIndex first_layer,
+    LayerIndex last_layer)>;
+
+// As LayeredStage::Create: `state` has at least these layers, and outlives the stage with all the other arguments.
+using StageFactory = std::function<absl::StatusOr<std::unique_ptr<Stage>>(
+    Device& device, const v1::JobSpec& spec, const v1::ModelGraph& graph, LayerIndex first_layer, LayerIndex last_layer,
+    const StageState& state)>;
+
+// What a worker is given at start. The factories are called by its executor's thread.
+struct AgentOptions {
+  WorkerId worker;
+  Incarnation incarnation;
+  std::string numerics_class;
+  uint64_t memory_bytes = 0;
+  uint32_t max_threads = 1;
+  DeviceFactory device_factory;
+  TransportFactory transport_factory;
+  BatchSourceFactory batch_source_factory;
+  StageStateFactory stage_state_factory;
+  StageFactory stage_factory;
+  FileSystem& files = FileSystem::Posix();
+  absl::Duration connect_timeout = absl::Minutes(1);
+  absl::Duration transfer_timeout = absl::Minutes(10);
+};
+
+}  // namespace stagecoach
+
+#endif  // STAGECOACH_WORKER_AGENT_AGENT_OPTIONS_H_

@@ -1,0 +1,102 @@
+#ifndef STAGECOACH_WORKER_AGENT_EXECUTOR_MESSAGES_H_
+#define STAGECOACH_WORKER_AGENT_EXECUTOR_MESSAGES_H_
+
+#include <cstdint>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "common/ids.h"
+#include "formats/tensor_digest.h"
+#include "stagecoach/v1/worker.pb.h"
+#include "worker/executor/executor.h"
+#include "worker/model/stage_state.h"
+#include "worker/transport/transport.h"
+
+namespace stagecoach {
+
+// What the agent asks of the executor's thread, and what it answers: one answer to each command, in order. Small and
+// plain, so that one day the two may be processes.
+struct PrepareCommand {
+  v1::AssignStages assignment;
+  TransportFence fence;
+};
+struct ConnectCommand {
+  v1::ConnectPeers peers;
+};
+struct RunCommand {
+  v1::RunStep order;
+};
+struct CommitCommand {
+  v1::CommitStep commit;
+};
+struct WriteShardCommand {
+  v1::WriteCheckpoint order;
+  TransportFence fence;
+};
+// Destroys the epoch; applies `last_commit` if it is the verdict of what is prepared.
+struct AbortCommand {
+  v1::CommitRecord last_commit;
+};
+struct ReleaseCommand {};
+
+struct ExecutorCommand {
+  // Counts assignments and aborts, so that the answer to what was asked before one of them is known as late.
+  uint64_t generation = 0;
+  std::variant<ReleaseCommand, PrepareCommand, ConnectCommand, RunCommand, CommitCommand, WriteShardCommand,
+               AbortCommand>
+      body;
+};
+
+struct ReleasedReply {};
+struct PreparedReply {
+  std::string endpoint;
+  Step applied_step;
+  uint64_t state_bytes = 0;
+  uint64_t arena_bytes = 0;
+};
+struct ConnectedReply {
+  std::vector<std::string> route_of_channel;
+};
+struct RanReply {
+  Step step;
+  bool evaluation = false;
+  uint64_t first_sample = 0;
+  const RunReport* report = nullptr;  // the executor's: until the next command
+  double update_seconds = 0;          // of the update before this step
+};
+struct AppliedReply {
+  struct Digest {
+    const StateTensor* tensor = nullptr;  // the stage state's: until the next command
+    TensorDigest digest;
+  };
+  Step step;
+  uint64_t num_updates = 0;
+  std::vector<Digest> digests;
+};
+struct ShardReply {
+  v1::ShardWritten written;
+};
+struct AbortedReply {
+  Step applied_step;
+  Step prepared_step;
+};
+
+struct ExecutorFailure {
+  absl::Status status;
+  Step step;
+  std::string action;  // "2F0", or empty
+};
+
+struct ExecutorReply {
+  uint64_t generation = 0;  // of the command
+  bool is_verdict = false;  // the command carried one: its failure matters even when late
+  std::variant<ReleasedReply, PreparedReply, ConnectedReply, RanReply, AppliedReply, ShardReply, AbortedReply,
+               ExecutorFailure>
+      body;
+};
+
+}  // namespace stagecoach
+
+#endif  // STAGECOACH_WORKER_AGENT_EXECUTOR_MESSAGES_H_

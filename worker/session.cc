@@ -1,0 +1,7 @@
+#include "worker/session.h"
+
+namespace stagecoach {
+
+Session::~Session() = default;
+
+}  // namespace stagecoach
