@@ -43,7 +43,7 @@ class TextCorpusTest : public testing::Test {
 };
 
 TEST_F(TextCorpusTest, CountsSamplesThatLeaveRoomForTheLastLabel) {
-  for (const size_t bytes : {1, 10, 11, 20, 21}) Write(absl::StrCat("f", bytes + 100), bytes);
+  for (const size_t bytes : {1u, 10u, 11u, 20u, 21u}) Write(absl::StrCat("f", bytes + 100), bytes);
   Train("*");
   const auto corpus = Open();
   ASSERT_TRUE(corpus.ok()) << corpus.status();
