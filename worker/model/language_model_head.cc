@@ -41,7 +41,7 @@ absl::StatusOr<std::unique_ptr<Layer>> LanguageModelHead::Create(const v1::Layer
     return absl::UnimplementedError(absl::StrCat("layer ", spec.name(), ": device ", context.device.capabilities().kind,
                                                  " keeps labels and losses where the host cannot read them"));
   }
-  return absl::WrapUnique<Layer>(new LanguageModelHead(context, hidden, vocab));
+  return absl::WrapUnique<Layer>(new LanguageModelHead(context, vocab));
 }
 
 LanguageModelHead::Rows LanguageModelHead::Rows::Slice(int64_t first, int64_t count) const {

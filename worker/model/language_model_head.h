@@ -29,8 +29,8 @@ class LanguageModelHead : public Layer {
                               const Tensor& output_gradient, const LayerMemory& memory) override;
 
  private:
-  LanguageModelHead(const LayerContext& context, int64_t hidden, int64_t vocab)
-      : device_(context.device), weight_(context.parameters[0]), hidden_(hidden), vocab_(vocab) {}
+  LanguageModelHead(const LayerContext& context, int64_t vocab)
+      : device_(context.device), weight_(context.parameters[0]), vocab_(vocab) {}
 
   // Rows [first, first + count) of one micro-batch, as vectors and matrices.
   struct Rows {
@@ -47,7 +47,6 @@ class LanguageModelHead : public Layer {
 
   Device& device_;
   const Parameter weight_;  // [vocabulary, hidden]
-  const int64_t hidden_;
   const int64_t vocab_;
 };
 

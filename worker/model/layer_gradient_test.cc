@@ -1,15 +1,16 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <functional>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/philox.h"
 #include "worker/device/reference/reference_device.h"
+#include "worker/model/layer_dropout.h"
 #include "worker/model/layered_stage.h"
 #include "worker/model/small_model.h"
 #include "worker/model/stage_bench.h"
@@ -205,6 +206,21 @@ TEST(LayerGradientTest, DropoutIsAFunctionOfTheStepAndTheGlobalSample) {
     single.micro_batch().step = Step(4);
     EXPECT_NE(single.Objective(), value);
   }
+}
+
+TEST(LayerGradientTest, EveryOperationOfEveryLayerAndStepDropsOtherElements) {
+  MicroBatch micro_batch;
+  std::set<uint64_t> seeds;
+  for (uint64_t step = 0; step < 3; ++step) {
+    micro_batch.step = Step(step);
+    for (uint32_t layer = 0; layer < 3; ++layer) {
+      for (uint64_t operation = 0; operation < 3; ++operation) {
+        seeds.insert(LayerDropout(1, LayerIndex(layer)).Of(micro_batch, 0.1, operation).seed);
+        seeds.insert(LayerDropout(2, LayerIndex(layer)).Of(micro_batch, 0.1, operation).seed);
+      }
+    }
+  }
+  EXPECT_EQ(seeds.size(), 2u * 3 * 3 * 3);
 }
 
 TEST(LayerGradientTest, AnEvaluationDropsNothing) {

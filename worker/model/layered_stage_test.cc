@@ -269,7 +269,7 @@ TEST(LayeredStageGradientTest, TheCpuIsNearTheReference) {
   model.dropout = 0.1;
   std::map<std::string, std::vector<double>> gradients[2];
   double losses[2];
-  for (const size_t i : {0, 1}) {
+  for (size_t i = 0; i < 2; ++i) {
     const std::unique_ptr<Device> device = MakeDevice(i == 0 ? "reference" : "cpu");
     StageBench bench(*device, model.Spec(), model.Graph(), {0, 2});
     bench.Add(bench.MakeBatch(0, 7, 2));

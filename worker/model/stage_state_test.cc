@@ -184,7 +184,7 @@ TEST_P(StageStateTest, TiedCopiesStayEqual) {
     bench.ZeroGradients();
     bench.RunStep();
     EXPECT_EQ(ValuesOf(bench.state(0).tied_gradient()), ValuesOf(bench.state(1).tied_gradient()));
-    for (const size_t stage : {0, 1}) {
+    for (size_t stage = 0; stage < 2; ++stage) {
       ASSERT_TRUE(bench.state(stage).Update(bench.stream(), Apply(step, step)).ok());
     }
     for (const char* name : {"transformer.wte.weight", "transformer.wte.weight.exp_avg_sq"}) {
