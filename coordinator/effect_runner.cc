@@ -102,8 +102,7 @@ absl::Status EffectRunner::RunEffect(MakeDirectory& effect) {
   const JobId job = effect.job;
   const Epoch epoch = effect.epoch;
   const absl::Status queued = to_.file_thread.Run([order = std::move(effect), &to = to_] {
-    to.post_result(
-        DirectoryMade{order.job, order.epoch, MakeCheckpointDirectory(to.files, order.parent, order.step)});
+    to.post_result(DirectoryMade{order.job, order.epoch, MakeCheckpointDirectory(to.files, order.parent, order.step)});
   });
   if (!queued.ok()) return to_.post(DirectoryMade{job, epoch, queued});
   return absl::OkStatus();
@@ -113,7 +112,8 @@ absl::Status EffectRunner::RunEffect(WriteManifest& effect) {
   const JobId job = effect.job;
   const Epoch epoch = effect.epoch;
   const absl::Status queued = to_.file_thread.Run([order = std::move(effect), &to = to_] {
-    to.post_result(ManifestWritten{order.job, order.epoch, PublishCheckpoint(to.files, order.directory, order.manifest)});
+    to.post_result(
+        ManifestWritten{order.job, order.epoch, PublishCheckpoint(to.files, order.directory, order.manifest)});
   });
   if (!queued.ok()) return to_.post(ManifestWritten{job, epoch, queued});
   return absl::OkStatus();

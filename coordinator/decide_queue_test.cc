@@ -1,0 +1,171 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "coordinator/decide.h"
+#include "coordinator/jobs/job_state.h"
+#include "coordinator/testing/decide_harness.h"
+
+namespace stagecoach {
+namespace {
+
+using testing::HasSubstr;
+
+std::vector<std::string> MembersOf(const DecideHarness& harness, const JobId& job) {
+  std::vector<std::string> names;
+  const auto& members = harness.job(job).progress.members;
+  if (members == nullptr) return names;
+  for (const MemberId& member : *members) names.push_back(member.worker.value());
+  return names;
+}
+
+TEST(DecideQueueTest, AJobWaitsForAsManyWorkersAsItsDegree) {
+  DecideHarness harness;
+  v1::JobSpec spec = SmallSpec();
+  spec.mutable_parallelism()->set_pipeline_parallel_degree(2);
+  const JobId job = harness.Submit(spec);
+  harness.Connect("a");
+  EXPECT_EQ(harness.job(job).history.reason, kReasonWaitingForWorkers);
+  EXPECT_THAT(harness.job(job).history.message, HasSubstr("needs 2 idle worker(s)"));
+  EXPECT_FALSE(harness.planning.has_value());
+  harness.Connect("b");
+  ASSERT_TRUE(harness.planning.has_value());
+  EXPECT_EQ(harness.job(job).history.state, v1::JOB_STATE_PREPARING);
+}
+
+TEST(DecideQueueTest, AFixedDegreeTakesNoMoreThanItNeeds) {
+  DecideHarness harness;
+  for (const char* name : {"a", "b", "c"}) harness.Connect(name);
+  v1::JobSpec spec = SmallSpec();
+  spec.mutable_parallelism()->set_pipeline_parallel_degree(2);
+  EXPECT_EQ(MembersOf(harness, harness.Submit(spec)), (std::vector<std::string>{"a", "b"}));
+}
+
+TEST(DecideQueueTest, AutoTakesAllIdleWorkersAndAtLeastResourcesWorkers) {
+  DecideHarness harness;
+  v1::JobSpec spec = SmallSpec();
+  spec.mutable_resources()->set_workers(2);
+  const JobId job = harness.Submit(spec);
+  harness.Connect("a");
+  EXPECT_TRUE(MembersOf(harness, job).empty());
+  harness.Connect("b");
+  EXPECT_EQ(MembersOf(harness, job), (std::vector<std::string>{"a", "b"}));
+
+  harness.Connect("c");
+  harness.Connect("d");
+  harness.Connect("e");
+  spec.set_name("second");
+  EXPECT_EQ(MembersOf(harness, harness.Submit(spec)), (std::vector<std::string>{"c", "d", "e"}));
+}
+
+TEST(DecideQueueTest, AGangIsOfOneNumericsClass) {
+  DecideHarness harness;
+  v1::JobSpec spec = SmallSpec();
+  spec.mutable_resources()->set_workers(2);
+  harness.Connect("a", 1, "avx2");
+  harness.Connect("b", 1, "avx512");
+  const JobId job = harness.Submit(spec);
+  EXPECT_TRUE(MembersOf(harness, job).empty());
+  harness.Connect("c", 1, "avx512");
+  EXPECT_EQ(MembersOf(harness, job), (std::vector<std::string>{"b", "c"}));
+}
+
+TEST(DecideQueueTest, ThreadsAreResolvedAtSubmissionAndStored) {
+  DecideHarness harness;
+  harness.Connect("a");
+  EXPECT_EQ(harness.job(harness.Submit(SmallSpec())).history.spec->resources().threads_per_worker(), 2u);
+  v1::JobSpec spec = SmallSpec("more threads than any worker has");
+  spec.mutable_resources()->set_threads_per_worker(3);
+  harness.Connect("b");
+  EXPECT_TRUE(MembersOf(harness, harness.Submit(spec)).empty());
+}
+
+TEST(DecideQueueTest, JobsStartInTheOrderOfTheirSubmission) {
+  DecideHarness harness;
+  v1::JobSpec spec = SmallSpec("big");
+  spec.mutable_parallelism()->set_pipeline_parallel_degree(2);
+  const JobId big = harness.Submit(spec);
+  const JobId small = harness.Submit(SmallSpec("a small one"));
+  harness.Connect("a");
+  EXPECT_FALSE(harness.planning.has_value());  // the small one does not overtake
+  harness.Connect("b");
+  EXPECT_EQ(harness.planning->job, big);
+  harness.FinishPlanning(SmallPlan(2));
+  harness.RunUntil([&] { return harness.planning.has_value(); });
+  EXPECT_EQ(harness.job(big).history.state, v1::JOB_STATE_SUCCEEDED);
+  EXPECT_EQ(harness.planning->job, small);
+  EXPECT_EQ(MembersOf(harness, small), (std::vector<std::string>{"a", "b"}));
+  harness.FinishPlanning(SmallPlan(2));
+  harness.RunUntilQuiet();
+  EXPECT_EQ(harness.job(small).history.state, v1::JOB_STATE_SUCCEEDED);
+}
+
+TEST(DecideQueueTest, AnActiveNameIsTakenAndAnEndedOneGetsANumber) {
+  DecideHarness harness;
+  const JobId first = harness.Submit(SmallSpec("gpt"));
+  EXPECT_EQ(first.value(), "gpt");
+  harness.Feed(JobRequested{2, SmallSpec("gpt")});
+  EXPECT_EQ(harness.answer->status().code(), absl::StatusCode::kAlreadyExists);
+  harness.Feed(CancelRequested{3, first});
+  EXPECT_EQ(harness.Submit(SmallSpec("gpt")).value(), "gpt-2");
+}
+
+TEST(DecideQueueTest, AJobWithoutANameIsRefused) {
+  DecideHarness harness;
+  harness.Feed(JobRequested{1, SmallSpec("")});
+  EXPECT_EQ(harness.answer->status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(harness.state.jobs().empty());
+}
+
+TEST(DecideQueueTest, AFailedPlanFailsTheJobWithItsReason) {
+  DecideHarness harness;
+  harness.Connect("a");
+  const JobId job = harness.Submit(SmallSpec());
+  harness.FinishPlanning(absl::InvalidArgumentError("data.train: /nowhere: no such file"), kReasonInvalidData);
+  EXPECT_EQ(harness.job(job).history.state, v1::JOB_STATE_FAILED);
+  EXPECT_EQ(harness.job(job).history.reason, kReasonInvalidData);
+  EXPECT_EQ(harness.job(job).history.message, "data.train: /nowhere: no such file");
+  EXPECT_FALSE(harness.state.workers().at(WorkerId("a")).job.has_value());
+}
+
+TEST(DecideQueueTest, APlanThatDoesNotFitTheJobFailsIt) {
+  DecideHarness harness;
+  harness.Connect("a");
+  const JobId job = harness.Submit(SmallSpec());
+  harness.FinishPlanning(SmallPlan(2));
+  EXPECT_EQ(harness.job(job).history.reason, kReasonPlanningFailed);
+
+  const JobId other = harness.Submit(SmallSpec("other"));
+  auto plan = SmallPlan(1);
+  plan->planned.plan.set_num_micro_batches(3);
+  harness.FinishPlanning(plan);
+  EXPECT_THAT(harness.job(other).history.message, HasSubstr("hold 6 samples, fewer than the 8 of a step"));
+}
+
+TEST(DecideQueueTest, ALossWhilePlanningPutsTheJobBack) {
+  DecideHarness harness;
+  harness.Connect("a");
+  harness.Connect("b");
+  v1::JobSpec spec = SmallSpec();
+  spec.mutable_parallelism()->set_pipeline_parallel_degree(2);
+  const JobId job = harness.Submit(spec);
+  harness.Lose("a");
+  EXPECT_EQ(harness.job(job).history.state, v1::JOB_STATE_QUEUED);
+  EXPECT_FALSE(harness.state.workers().at(WorkerId("b")).job.has_value());
+  harness.Connect("c");
+  EXPECT_EQ(MembersOf(harness, job), (std::vector<std::string>{"b", "c"}));
+}
+
+TEST(DecideQueueTest, ALossOfAnIdleWorkerConcernsNobody) {
+  DecideHarness harness;
+  harness.Connect("a");
+  const size_t entries = harness.journal.size();
+  harness.Lose("a");
+  EXPECT_TRUE(harness.state.workers().empty());
+  EXPECT_EQ(harness.journal.size(), entries);
+}
+
+}  // namespace
+}  // namespace stagecoach

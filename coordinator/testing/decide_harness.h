@@ -1,0 +1,103 @@
+#ifndef STAGECOACH_COORDINATOR_TESTING_DECIDE_HARNESS_H_
+#define STAGECOACH_COORDINATOR_TESTING_DECIDE_HARNESS_H_
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "absl/time/time.h"
+#include "coordinator/decide.h"
+#include "coordinator/testing/fake_worker.h"
+
+namespace stagecoach {
+
+// Runs decisions without threads, files or planning: inputs are fed one at a time, and every effect is recorded. The
+// clock stands still unless told. Used by one thread.
+class DecideHarness {
+ public:
+  DecideHarness() { BeginTerm(1); }
+
+  // What a coordinator does first.
+  void BeginTerm(uint64_t term);
+  // Decides, runs the effects and the ticks that they ask for. False: the decision had no effects.
+  bool Feed(const Input& input);
+
+  FakeWorker& Connect(const std::string& name, uint64_t incarnation = 1, const std::string& numerics_class = "fake");
+  void Lose(const std::string& name, const absl::Status& why = absl::UnavailableError("stream reset"));
+  JobId Submit(const v1::JobSpec& spec);
+  // The coordinator dies and another begins from the journal. No worker is connected then.
+  void Restart();
+  // Answers the planning under way.
+  bool FinishPlanning(std::shared_ptr<const JobPlan> plan);
+  bool FinishPlanning(const absl::Status& status, const std::string& reason);
+  bool FinishDirectory(absl::StatusOr<std::string> directory);
+  bool FinishManifest(const absl::Status& status);
+  // Lets the worker handle the oldest message in its inbox. False: it had none, or the coordinator ignored the answer.
+  bool Step(const std::string& name);
+  // Lets all workers handle all messages, and file effects succeed, until nothing is left to do.
+  void RunUntilQuiet();
+  // Lets workers handle messages until `done`, or nothing is left to do.
+  template <typename Done>
+  void RunUntil(Done done) {
+    while (!done() && StepAny()) {
+    }
+  }
+
+  const JobRecord& job(const JobId& id) const { return state.jobs().at(id); }
+  v1::WorkerMessage Fenced(const std::string& worker, const JobId& job) const;
+  bool Say(const std::string& worker, const v1::WorkerMessage& message) {
+    return Feed(WorkerSaid{WorkerId(worker), message});
+  }
+  // Messages of a kind ever sent to the worker.
+  std::vector<v1::CoordinatorMessage> Sent(const std::string& worker, v1::CoordinatorMessage::MessageCase kind) const;
+
+  State state;
+  absl::Duration now;
+  std::vector<v1::JournalEntry> journal;
+  std::map<std::string, std::unique_ptr<FakeWorker>> workers;
+  std::map<std::string, std::deque<v1::CoordinatorMessage>> inbox;
+  std::map<std::string, std::vector<v1::CoordinatorMessage>> sent;
+  std::vector<v1::JobStatus> statuses;
+  std::vector<v1::StepEvent> events;
+  std::map<JobId, std::vector<v1::StepEvent>> events_of;
+  std::optional<StartPlanning> planning;
+  std::optional<MakeDirectory> directory;
+  std::optional<WriteManifest> manifest;
+  std::optional<absl::StatusOr<JobId>> answer;  // to the last request
+  std::string reason;                           // of the last decision
+
+ private:
+  bool StepAny();
+  void RunEffects(const Decision& decision);
+  void RunEffect(const AppendEntry& effect);
+  void RunEffect(const ObserveFact& effect) { state.Observe(effect); }
+  void RunEffect(const SendToWorker& effect);
+  void RunEffect(const StartPlanning& effect) { planning = effect; }
+  void RunEffect(const MakeDirectory& effect) { directory = effect; }
+  void RunEffect(const WriteManifest& effect) { manifest = effect; }
+  void RunEffect(const NotifyFollowers& effect);
+  void RunEffect(const AnswerRequest& effect) { answer = effect.answer; }
+  void RunEffect(const RequestTick&) { tick_requested_ = true; }
+
+  uint64_t term_ = 0;
+  bool tick_requested_ = false;
+};
+
+// What replaying the entries gives. They must follow from each other.
+State Replay(const std::vector<v1::JournalEntry>& journal);
+// The durable part, all of it: equal texts, equal parts.
+std::string DurableText(const State& state);
+
+// Four steps of eight samples in micro-batches of two; validation after each second step when the plan has samples for
+// it.
+v1::JobSpec SmallSpec(const std::string& name = "job");
+// One layer with two parameters on each worker; 24 training samples.
+std::shared_ptr<JobPlan> SmallPlan(uint32_t num_workers, uint64_t num_validation_samples = 0);
+
+}  // namespace stagecoach
+
+#endif  // STAGECOACH_COORDINATOR_TESTING_DECIDE_HARNESS_H_

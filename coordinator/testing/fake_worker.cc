@@ -1,0 +1,145 @@
+#include "coordinator/testing/fake_worker.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/check.h"
+
+namespace stagecoach {
+namespace {
+
+constexpr uint64_t kParameterElements = 4;
+constexpr uint64_t kShardBytes = 4096;
+
+uint64_t Hash(const std::string& text) {
+  uint64_t hash = 1469598103934665603ULL;
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211ULL;
+  return hash;
+}
+
+}  // namespace
+
+double FakeSquaredNorm(const std::string& name) { return static_cast<double>(Hash(name) % 1000 + 1) * 1e-3; }
+double FakeLoss(uint64_t step) { return 4.0 / static_cast<double>(step); }
+double FakeValidationLoss(uint64_t step) { return 5.0 / static_cast<double>(step); }
+
+FakeWorker::FakeWorker(std::string name, Incarnation incarnation, FileSystem* files)
+    : id_(std::move(name)), incarnation_(incarnation), files_(files) {}
+
+v1::Hello FakeWorker::hello() const {
+  v1::Hello hello;
+  hello.set_worker(id_.value());
+  hello.set_numerics_class(numerics_class);
+  hello.set_memory_bytes(uint64_t{1} << 30);
+  hello.set_max_threads(2);
+  return hello;
+}
+
+std::optional<v1::WorkerMessage> FakeWorker::Answer(const v1::CoordinatorMessage& message) {
+  v1::WorkerMessage answer;
+  *answer.mutable_fence() = message.fence();
+  STAGECOACH_CHECK(message.fence().incarnation() == incarnation_.value());
+  if (message.has_assign_stages()) {
+    epoch_ = message.fence().epoch();
+    num_updates_ = 0;
+    assignment_ = message.assign_stages();
+    answer.mutable_stages_prepared()->set_endpoint(absl::StrCat("endpoint of ", id_.value()));
+    return answer;
+  }
+  if (message.fence().epoch() < epoch_) return std::nullopt;
+  if (message.has_connect_peers()) {
+    answer.mutable_peers_connected();
+  } else if (message.has_run_step()) {
+    AnswerRunStep(message.run_step(), answer);
+  } else if (message.has_commit_step()) {
+    AnswerCommit(message.commit_step(), *answer.mutable_step_applied());
+  } else if (message.has_write_checkpoint()) {
+    AnswerWriteCheckpoint(message.write_checkpoint(), *answer.mutable_shard_written());
+  } else if (message.has_abort()) {
+    answer.mutable_aborted();
+  } else {
+    return std::nullopt;
+  }
+  return answer;
+}
+
+template <typename Visit>
+void FakeWorker::ForEachOwnedParameter(Visit visit) const {
+  for (const v1::StageSlots& stage : assignment_.program().stages()) {
+    for (uint32_t layer = stage.first_layer(); layer <= stage.last_layer(); ++layer) {
+      for (const v1::ParameterSpec& parameter : assignment_.graph().layers(static_cast<int>(layer)).parameters()) {
+        if (!parameter.has_tied_to_layer()) visit(parameter.name());
+      }
+    }
+  }
+}
+
+void FakeWorker::AnswerRunStep(const v1::RunStep& run, v1::WorkerMessage& answer) const {
+  if (run.evaluation()) {
+    v1::EvaluationDone& done = *answer.mutable_evaluation_done();
+    done.set_step(run.step());
+    done.set_first_sample(run.first_sample());
+    AddLossParts(run, FakeValidationLoss(run.step()), *done.mutable_loss_parts());
+    return;
+  }
+  v1::StepPrepared& vote = *answer.mutable_step_prepared();
+  vote.set_step(run.step());
+  ForEachOwnedParameter([&](const std::string& name) {
+    v1::SquaredNorm& norm = *vote.add_squared_norms();
+    norm.set_name(name);
+    norm.set_value(FakeSquaredNorm(name));
+  });
+  AddLossParts(run, FakeLoss(run.step()), *vote.mutable_loss_parts());
+  vote.mutable_busy_seconds()->set_forward(0.25);
+  vote.mutable_busy_seconds()->set_backward_input(0.25);
+  vote.mutable_busy_seconds()->set_p2p_wait(0.5);
+  vote.mutable_busy_seconds()->set_total(1);
+  edit_vote(vote);
+}
+
+void FakeWorker::AddLossParts(const v1::RunStep& run, double loss,
+                              google::protobuf::RepeatedPtrField<v1::LossPart>& parts) const {
+  const v1::StageProgram& program = assignment_.program();
+  const int last_layer = assignment_.graph().layers_size() - 1;
+  if (program.stages(program.stages_size() - 1).last_layer() != static_cast<uint32_t>(last_layer)) return;
+  for (int i = 0; i < run.micro_batch_samples_size(); ++i) {
+    v1::LossPart& part = *parts.Add();
+    part.set_micro_batch(static_cast<uint32_t>(i));
+    part.set_value(run.loss_weight(i) * loss);
+  }
+}
+
+void FakeWorker::AnswerCommit(const v1::CommitStep& commit, v1::StepApplied& applied) {
+  num_updates_ = commit.record().num_updates();
+  applied.set_step(commit.record().step());
+  applied.set_num_updates(num_updates_);
+  if (commit.want_digests()) AddDigests(*applied.mutable_digests());
+}
+
+void FakeWorker::AnswerWriteCheckpoint(const v1::WriteCheckpoint& write, v1::ShardWritten& written) const {
+  written.set_step(write.step());
+  written.set_file(write.file());
+  written.set_bytes(kShardBytes);
+  written.set_digest(std::string(32, 'a'));
+  AddDigests(*written.mutable_tensors());
+  if (files_ == nullptr) return;
+  const absl::Status status =
+      WriteFileAtomically(*files_, absl::StrCat(write.directory(), "/", write.file()), std::string(kShardBytes, 'x'));
+  STAGECOACH_CHECK(status.ok());
+}
+
+void FakeWorker::AddDigests(google::protobuf::RepeatedPtrField<v1::TensorDigestReport>& reports) const {
+  ForEachOwnedParameter([&](const std::string& parameter) {
+    for (const bool optimizer_state : {false, true}) {
+      v1::TensorDigestReport& report = *reports.Add();
+      report.set_name(optimizer_state ? parameter + ".momentum" : parameter);
+      report.set_dtype(v1::DTYPE_F32);
+      report.add_shape(kParameterElements);
+      report.set_low(Hash(report.name()));
+      report.set_high(num_updates_);
+      report.set_optimizer_state(optimizer_state);
+    }
+  });
+}
+
+}  // namespace stagecoach

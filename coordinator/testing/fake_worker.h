@@ -1,0 +1,57 @@
+#ifndef STAGECOACH_COORDINATOR_TESTING_FAKE_WORKER_H_
+#define STAGECOACH_COORDINATOR_TESTING_FAKE_WORKER_H_
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "common/file_system.h"
+#include "common/ids.h"
+#include "stagecoach/v1/worker.pb.h"
+
+namespace stagecoach {
+
+// Answers a coordinator as a worker does, without a device: norms are functions of tensor names, losses of the step.
+// Used by one thread.
+class FakeWorker {
+ public:
+  // With `files` it writes its shards.
+  FakeWorker(std::string name, Incarnation incarnation, FileSystem* files = nullptr);
+
+  const WorkerId& id() const { return id_; }
+  Incarnation incarnation() const { return incarnation_; }
+  v1::Hello hello() const;
+  // Nothing: the message needs no answer, or is older than the epoch.
+  std::optional<v1::WorkerMessage> Answer(const v1::CoordinatorMessage& message);
+
+  // Called with each vote before it is sent.
+  std::function<void(v1::StepPrepared&)> edit_vote = [](v1::StepPrepared&) {};
+  std::string numerics_class = "fake";
+
+ private:
+  void AnswerRunStep(const v1::RunStep& run, v1::WorkerMessage& answer) const;
+  void AddLossParts(const v1::RunStep& run, double loss, google::protobuf::RepeatedPtrField<v1::LossPart>& parts) const;
+  void AnswerCommit(const v1::CommitStep& commit, v1::StepApplied& applied);
+  void AnswerWriteCheckpoint(const v1::WriteCheckpoint& write, v1::ShardWritten& written) const;
+  // Parameters of the layers held here, each with one moment.
+  void AddDigests(google::protobuf::RepeatedPtrField<v1::TensorDigestReport>& reports) const;
+  template <typename Visit>
+  void ForEachOwnedParameter(Visit visit) const;
+
+  const WorkerId id_;
+  const Incarnation incarnation_;
+  FileSystem* const files_;
+  uint64_t epoch_ = 0;
+  uint64_t num_updates_ = 0;
+  v1::AssignStages assignment_;
+};
+
+// Of a fake worker's parameter: a function of the name.
+double FakeSquaredNorm(const std::string& name);
+double FakeLoss(uint64_t step);
+double FakeValidationLoss(uint64_t step);
+
+}  // namespace stagecoach
+
+#endif  // STAGECOACH_COORDINATOR_TESTING_FAKE_WORKER_H_
