@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "common/layer_memory.h"
 #include "coordinator/program/lowering.h"
 #include "coordinator/spec/job_spec_parser.h"
 #include "gmock/gmock.h"
@@ -60,6 +61,24 @@ TEST(PlannerTest, PlansTheTinyExampleOverAnyNumberOfWorkers) {
     }
     if (num_workers == 1) {
       EXPECT_NEAR(plan.bubble_ratio(), 0, 1e-9);
+    }
+  }
+}
+
+TEST(PlannerTest, SlotsHaveTheBytesThatAWorkerCarves) {
+  constexpr uint64_t kElementBytes = 4;
+  const absl::StatusOr<PlannedJob> job = PlanJob(TinySpec(), Workers(3));
+  ASSERT_TRUE(job.ok()) << job.status();
+  for (const std::vector<v1::StageProgram>* programs : {&job->programs, &job->evaluation_programs}) {
+    for (const v1::StageProgram& program : *programs) {
+      const v1::StageSlots& stage = program.stages(0);
+      const absl::StatusOr<StageMemoryBytes> needed =
+          MemoryOfStage(job->graph, stage.first_layer(), stage.last_layer(), kElementBytes);
+      ASSERT_TRUE(needed.ok()) << needed.status();
+      for (const v1::Slot& slot : stage.saved()) EXPECT_EQ(slot.bytes(), needed->saved);
+      for (const v1::Slot& slot : stage.shared()) EXPECT_EQ(slot.bytes(), needed->shared);
+      for (const v1::Slot& slot : stage.pending()) EXPECT_EQ(slot.bytes(), needed->pending);
+      EXPECT_EQ(program.scratch().bytes(), needed->scratch);
     }
   }
 }

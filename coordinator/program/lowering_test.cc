@@ -98,7 +98,11 @@ TEST(LoweringTest, SlotsFollowTheLayoutOfAStage) {
   EXPECT_EQ(program.stages(0).pending(0).bytes(), pending);
   EXPECT_EQ(program.stages(0).load(0).bytes(), 2 * AlignUp(2 * 20 * 4));
   EXPECT_EQ(program.scratch().bytes(), scratch);
-  EXPECT_EQ(SlotSizesOf(pipeline.graph, 2, 4, true).scratch, scratch + 2 * AlignUp(2 * 20 * 4 * 4));
+  const SlotSizes forward_only = SlotSizesOf(pipeline.graph, 2, 4, true);
+  EXPECT_EQ(forward_only.saved, saved);
+  EXPECT_EQ(forward_only.shared, shared);
+  EXPECT_EQ(forward_only.scratch, scratch);
+  EXPECT_EQ(forward_only.pending, 0u);
 }
 
 TEST(LoweringTest, ArenaIsExactlyItsSlots) {

@@ -10,19 +10,14 @@ SlotSizes SlotSizesOf(const v1::ModelGraph& graph, uint32_t first_layer, uint32_
   constexpr uint64_t kTokenBytes = 4;
   SlotSizes sizes;
   sizes.load = 2 * AlignUp(graph.micro_batch_size() * graph.seq_len() * kTokenBytes);
-  uint64_t activation = 0;
   for (uint32_t layer = first_layer; layer <= last_layer; ++layer) {
     const v1::LayerCost& cost = graph.layers(static_cast<int>(layer)).cost();
     sizes.saved += AlignUp(cost.saved_bytes());
     sizes.shared += AlignUp(cost.input_bytes()) + AlignUp(cost.shared_bytes());
     sizes.pending += AlignUp(cost.output_bytes()) + AlignUp(cost.pending_bytes());
     sizes.scratch = std::max(sizes.scratch, AlignUp(cost.scratch_bytes()));
-    activation = std::max({activation, AlignUp(cost.input_bytes()), AlignUp(cost.output_bytes())});
   }
-  if (forward_only) {
-    sizes.pending = 0;
-    sizes.scratch += 2 * activation;
-  }
+  if (forward_only) sizes.pending = 0;
   return sizes;
 }
 

@@ -14,7 +14,7 @@ struct SlotSizes {
   uint64_t saved = 0;    // saved region of every layer
   uint64_t shared = 0;   // input and shared region of every layer
   uint64_t pending = 0;  // output gradient and pending region of every layer; 0 in a forward-only program
-  uint64_t scratch = 0;  // of the layer that needs most; in a forward-only program also two activations
+  uint64_t scratch = 0;  // of the layer that needs most
 };
 
 SlotSizes SlotSizesOf(const v1::ModelGraph& graph, uint32_t first_layer, uint32_t last_layer, bool forward_only);

@@ -22,15 +22,15 @@ struct VerifierInput {
 };
 
 // The proof law. Shows, for the programs as they stand and not for how they were made, that
-// - layers are covered once, in order; every (stage, micro-batch) has exactly one F, one I, one W (F alone in a
-// forward-only one),
-//   each after what it needs, on the worker that holds the stage;
+// - layers are covered once, in order; every (stage, micro-batch) has exactly one F, one I and one W (in a forward-only
+//   program F alone), each after what it needs, on the worker that holds the stage; every loss is read once;
 // - W runs in micro-batch order on every stage; ties are reduced after the last W of both uses, norms after everything;
-// - each channel is first in first out, sender and receiver agree in number, order and size, and no slot or buffer is
-// used while it
-//   is in use;
+// - each channel is first in first out; sender and receiver agree in number, order and size; no slot, and no byte of
+// the
+//   arena, is written while it is in use or under way;
 // - the programs end, run together under `sends` with the posts that the channels' slots allow;
 // - no worker ever holds more bytes than its plan says, nor the plan more than the limit.
+// A forward-only program is held against the same plan: it runs in the arena of the training program.
 // INVALID_ARGUMENT with the shortest counter-example: the instruction, or the cycle of waits. Pure.
 absl::Status Verify(const VerifierInput& input);
 

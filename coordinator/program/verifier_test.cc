@@ -104,6 +104,17 @@ TEST(VerifierTest, RefusesChannelsThatDifferAtTheirEnds) {
   EXPECT_THAT(Refusal(pipeline), HasSubstr("activation channel 0->1"));
 }
 
+TEST(VerifierTest, RefusesEndsThatPostInDifferentOrder) {
+  SmallPipeline pipeline = MakeSmallPipeline("forward_only", {.num_stages = 2, .num_micro_batches = 2});
+  v1::ComputeTable swapped = pipeline.table;
+  for (v1::WorkerActions& row : *swapped.mutable_workers()) row.mutable_actions()->SwapElements(0, 1);
+  const std::vector<v1::StageProgram> programs = *Lower(swapped, pipeline.graph, pipeline.plan, {});
+  pipeline.programs[0] = programs[0];
+  EXPECT_THAT(Refusal(pipeline), AllOf(HasSubstr("activation channel 0->1"), HasSubstr("number 0 is the first")));
+  pipeline.programs[1] = programs[1];
+  EXPECT_TRUE(pipeline.Verified().ok()) << pipeline.Verified();
+}
+
 TEST(VerifierTest, RefusesMoreMemoryThanPlannedOrAvailable) {
   SmallPipeline pipeline = MakeSmallPipeline("1f1b", {.num_stages = 2, .num_micro_batches = 2});
   const uint64_t total = pipeline.plan.stages(1).memory_bytes().total();
