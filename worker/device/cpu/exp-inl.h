@@ -18,10 +18,13 @@ namespace hn = hwy::HWY_NAMESPACE;
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V ExpInRange(D d, V x) {
   const hn::RebindToSigned<D> integer;
-  // x = n ln 2 + r with |r| <= ln 2 / 2; ln 2 in two parts, the first short enough for n times it to be exact.
-  const auto n = hn::NearestInt(hn::Mul(x, hn::Set(d, 1.44269504f)));
-  const auto whole = hn::ConvertTo(d, n);
-  const auto r = hn::NegMulAdd(whole, hn::Set(d, 1.42860677e-6f), hn::NegMulAdd(whole, hn::Set(d, 0.693145752f), x));
+  // x = n ln 2 + r with |r| <= ln 2 / 2. Adding 1.5 * 2^23 rounds to the integer n and leaves it in the low bits; 127
+  // more makes them the exponent field of 2^n: cheaper than conversions, which guard against overflow.
+  const auto shift = hn::Set(d, 12582912.0f + 127.0f);
+  const auto shifted = hn::MulAdd(x, hn::Set(d, 1.44269504f), shift);
+  const auto n = hn::Sub(shifted, shift);
+  // ln 2 in two parts, the first short enough for n times it to be exact.
+  const auto r = hn::NegMulAdd(n, hn::Set(d, 1.42860677e-6f), hn::NegMulAdd(n, hn::Set(d, 0.693145752f), x));
   // e^r = 1 + r + r^2 q(r), q interpolated at Chebyshev nodes: relative error 1.1e-8.
   auto q = hn::Set(d, 1.39261836e-3f);
   q = hn::MulAdd(q, r, hn::Set(d, 8.36317905e-3f));
@@ -29,7 +32,7 @@ HWY_INLINE V ExpInRange(D d, V x) {
   q = hn::MulAdd(q, r, hn::Set(d, 0.16666577f));
   q = hn::MulAdd(q, r, hn::Set(d, 0.5f));
   const auto exp_r = hn::Add(hn::MulAdd(hn::Mul(r, r), q, r), hn::Set(d, 1.0f));
-  const auto power = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(integer, 127))));
+  const auto power = hn::BitCast(d, hn::ShiftLeft<23>(hn::BitCast(integer, shifted)));
   return hn::Mul(exp_r, power);
 }
 
