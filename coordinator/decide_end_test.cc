@@ -33,7 +33,8 @@ class DecideEndTest : public testing::TestWithParam<Phase> {
   }
   void ReachPhase(Phase phase) {
     if (phase == Phase::kPlanning) return;
-    harness_.FinishPlanning(SmallPlan(3, /*num_validation_samples=*/4));
+    // An evaluation after the last step would let every update end before it.
+    harness_.FinishPlanning(SmallPlan(3, /*num_validation_samples=*/phase == Phase::kFinishing ? 0 : 4));
     harness_.RunUntil([&] { return record().progress.phase == phase; });
     ASSERT_EQ(record().progress.phase, phase);
   }

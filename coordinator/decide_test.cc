@@ -273,7 +273,7 @@ TEST_F(DecideTest, NoValidationIntervalMeansNoEvaluation) {
 TEST_F(DecideTest, CheckpointHasAShardOfEachStageAndEveryTensor) {
   const JobId job = StartOnThree();
   harness_.RunUntil([&] { return PhaseOf(job) == Phase::kWritingManifest; });
-  const v1::CheckpointManifest& manifest = harness_.manifest->manifest;
+  const v1::CheckpointManifest manifest = harness_.manifest->manifest;
   EXPECT_EQ(harness_.manifest->directory, "/checkpoints/step");
   ASSERT_EQ(manifest.shards_size(), 3);
   EXPECT_EQ(manifest.shards(2).file(), "stage-00002.safetensors");
@@ -403,21 +403,21 @@ TEST_F(DecideTest, EveryOtherMessageCountsOnceToo) {
   std::set<Phase> phases;
   std::optional<v1::WorkerMessage> last;
   harness_.RunUntil([&] {
-    // What worker a says next is said twice.
-    if (!harness_.inbox["a"].empty()) {
+    // What worker a says is said twice.
+    while (!harness_.inbox["a"].empty()) {
       const auto answer = harness_.workers["a"]->Answer(harness_.inbox["a"].front());
       harness_.inbox["a"].pop_front();
-      if (answer.has_value()) {
-        phases.insert(PhaseOf(job));
-        EXPECT_TRUE(harness_.Say("a", *answer)) << answer->ShortDebugString();
-        EXPECT_FALSE(harness_.Say("a", *answer)) << answer->ShortDebugString();
-      }
+      if (!answer.has_value()) continue;
+      phases.insert(PhaseOf(job));
+      EXPECT_TRUE(harness_.Say("a", *answer)) << answer->ShortDebugString();
+      EXPECT_FALSE(harness_.Say("a", *answer)) << answer->ShortDebugString();
     }
     return false;
   });
   EXPECT_EQ(StateOf(job), v1::JOB_STATE_SUCCEEDED);
   EXPECT_EQ(harness_.events.size(), 4u);
-  EXPECT_GE(phases.size(), 5u);
+  EXPECT_TRUE((phases == std::set<Phase>{Phase::kPreparingStages, Phase::kConnectingPeers, Phase::kTraining,
+                                         Phase::kEvaluating, Phase::kWritingShards}));
 }
 
 TEST_F(DecideTest, ASecondPlanOfAnEarlierAttemptIsIgnored) {
