@@ -46,7 +46,8 @@ class CheckpointTest : public testing::Test {
     receipt.written.set_step(step);
     receipt.written.set_file(ShardFileName(StageIndex(stage)));
     auto writer = SafetensorsWriter::Create(files_, checkpoint + "/" + receipt.written.file(),
-                                            {{"job", "job"},
+                                            {{"format", "stagecoach-shard-1"},
+                                             {"job", "job"},
                                              {"epoch", "3"},
                                              {"step", absl::StrCat(step)},
                                              {"incarnation", absl::StrCat(receipt.writer.value())}},
