@@ -33,7 +33,7 @@ std::vector<WorkerProfile> Workers(size_t count, uint64_t memory_bytes = 0) {
 }
 
 TEST(PlannerTest, PlansTheTinyExampleOverAnyNumberOfWorkers) {
-  for (const size_t num_workers : {1, 2, 3, 4, 16}) {
+  for (const size_t num_workers : {1u, 2u, 3u, 4u, 16u}) {
     const absl::StatusOr<PlannedJob> job = PlanJob(TinySpec(), Workers(num_workers));
     ASSERT_TRUE(job.ok()) << job.status();
     const v1::Plan& plan = job->plan;
