@@ -1,0 +1,83 @@
+#include <algorithm>
+#include <iostream>
+#include <memory>
+
+#include "absl/strings/str_format.h"
+#include "client/commands/command.h"
+#include "client/commands/spec_arguments.h"
+#include "client/commands/timeline_text.h"
+#include "client/exit_codes.h"
+#include "common/proto_json.h"
+#include "coordinator/plan/planner.h"
+
+namespace stagecoach {
+namespace {
+
+struct PlanArguments {
+  SpecArguments spec;
+  uint32_t workers = 0;
+  std::string output = "text";
+};
+
+double Mebibytes(uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+void PrintPlan(const PlannedJob& job) {
+  const v1::Plan& plan = job.plan;
+  std::cout << absl::StrFormat("%-5s %-24s %12s %10s %10s %10s %10s %8s %8s %8s\n", "stage", "layers", "parameters",
+                               "state MiB", "activ MiB", "other MiB", "total MiB", "F ms", "I ms", "W ms");
+  for (int i = 0; i < plan.stages_size(); ++i) {
+    const v1::StagePlan& stage = plan.stages(i);
+    const v1::StageMemory& memory = stage.memory_bytes();
+    const auto& layers = job.graph.layers();
+    const std::string names = stage.first_layer() == stage.last_layer()
+                                  ? layers[static_cast<int>(stage.first_layer())].name()
+                                  : layers[static_cast<int>(stage.first_layer())].name() + " .. " +
+                                        layers[static_cast<int>(stage.last_layer())].name();
+    std::cout << absl::StrFormat(
+        "%-5d %-24s %12d %10.1f %10.1f %10.1f %10.1f %8.2f %8.2f %8.2f\n", i, names, stage.parameters(),
+        Mebibytes(memory.parameters() + memory.gradients() + memory.optimizer()), Mebibytes(memory.activations()),
+        Mebibytes(memory.pending_weight() + memory.receive() + memory.scratch()), Mebibytes(memory.total()),
+        stage.forward_seconds() * 1e3, stage.backward_input_seconds() * 1e3, stage.backward_weight_seconds() * 1e3);
+  }
+  std::cout << absl::StrFormat(
+      "schedule %s, %d micro-batches: step %.3f s (lower bound %.3f s), bubble %.1f%%, slowest stage %.2f x the "
+      "mean\n\n",
+      plan.schedule(), plan.num_micro_batches(), plan.step_seconds(), plan.lower_bound_seconds(),
+      plan.bubble_ratio() * 100, plan.partition_imbalance_ratio());
+  std::cout << TimelineText(job.timeline, 110);
+}
+
+int Plan(const PlanArguments& arguments) {
+  const std::optional<v1::JobSpec> spec = LoadSpec(arguments.spec);
+  if (!spec) return kExitUsage;
+  uint32_t workers = arguments.workers;
+  if (workers == 0) workers = std::max(spec->resources().workers(), spec->parallelism().pipeline_parallel_degree());
+  const absl::StatusOr<PlannedJob> job = PlanJob(*spec, std::vector<WorkerProfile>(std::max(1u, workers)));
+  if (!job.ok()) {
+    std::cerr << "stagecoach: " << job.status().message() << "\n";
+    return kExitUsage;
+  }
+  if (arguments.output == "json") {
+    std::cout << PrintJson(job->plan) << "\n";
+  } else if (arguments.output == "trace") {
+    std::cout << TimelineTrace(job->timeline);
+  } else {
+    PrintPlan(*job);
+  }
+  return kExitOk;
+}
+
+}  // namespace
+
+void AddPlan(CLI::App& root, Invocation& invocation) {
+  auto arguments = std::make_shared<PlanArguments>();
+  CLI::App* verb =
+      root.add_subcommand("plan", "show how a job would be cut, what each stage needs, and the predicted step");
+  AddSpecArguments(*verb, arguments->spec);
+  verb->add_option("--workers", arguments->workers, "workers to plan for")->check(CLI::Range(1, 4096));
+  verb->add_option("-o,--output", arguments->output, "text, json, or trace (Chrome's and Perfetto's format)")
+      ->check(CLI::IsMember({"text", "json", "trace"}));
+  verb->callback([&invocation, arguments] { invocation.run = [arguments] { return Plan(*arguments); }; });
+}
+
+}  // namespace stagecoach

@@ -1,0 +1,62 @@
+#include "client/commands/spec_arguments.h"
+
+#include <cstdio>
+#include <iostream>
+
+#include "common/file_system.h"
+#include "common/status_macros.h"
+#include "coordinator/spec/job_spec_parser.h"
+
+namespace stagecoach {
+namespace {
+
+// More than the parser accepts, so that the parser is the one to say what the limit is.
+constexpr uint64_t kMaxSpecFileBytes = 64 << 20;
+
+absl::StatusOr<std::string> ReadSpecText(const std::string& file) {
+  if (file != "-") return ReadFile(FileSystem::Posix(), file, kMaxSpecFileBytes);
+  std::string text;
+  char buffer[1 << 16];
+  while (text.size() <= kMaxSpecFileBytes && std::cin.read(buffer, sizeof(buffer)).gcount() > 0) {
+    text.append(buffer, static_cast<size_t>(std::cin.gcount()));
+  }
+  return text;
+}
+
+absl::StatusOr<std::vector<SpecOverride>> ParseOverrides(const std::vector<std::string>& texts) {
+  std::vector<SpecOverride> overrides;
+  for (const std::string& text : texts) {
+    STAGECOACH_ASSIGN_OR_RETURN(SpecOverride override, ParseOverride(text));
+    overrides.push_back(std::move(override));
+  }
+  return overrides;
+}
+
+}  // namespace
+
+void AddSpecArguments(CLI::App& verb, SpecArguments& arguments) {
+  verb.add_option("spec", arguments.file, "job specification, YAML or JSON; - reads standard input")->required();
+  verb.add_option("--set", arguments.overrides, "override a key: training.steps=100 (repeatable; the value is YAML)")
+      ->allow_extra_args(false);
+}
+
+std::optional<v1::JobSpec> LoadSpec(const SpecArguments& arguments) {
+  const absl::StatusOr<std::string> text = ReadSpecText(arguments.file);
+  if (!text.ok()) {
+    std::cerr << "stagecoach: " << text.status().message() << "\n";
+    return std::nullopt;
+  }
+  const absl::StatusOr<std::vector<SpecOverride>> overrides = ParseOverrides(arguments.overrides);
+  if (!overrides.ok()) {
+    std::cerr << "stagecoach: --set: " << overrides.status().message() << "\n";
+    return std::nullopt;
+  }
+  std::vector<SpecError> errors;
+  absl::StatusOr<v1::JobSpec> spec = ParseJobSpec(*text, *overrides, errors);
+  if (spec.ok()) return *std::move(spec);
+  for (const SpecError& error : errors) std::cerr << FormatSpecError(arguments.file, error) << "\n";
+  if (errors.empty()) std::cerr << "stagecoach: " << spec.status().message() << "\n";
+  return std::nullopt;
+}
+
+}  // namespace stagecoach

@@ -1,0 +1,117 @@
+// What a worker allocates on its device is what the plan says, to the byte.
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <vector>
+
+#include "client/embedded/device_registry.h"
+#include "common/mutex.h"
+#include "tests/integration/embedded_job.h"
+#include "worker/device/device.h"
+
+namespace stagecoach {
+namespace {
+
+// Peak of the bytes allocated on each device. Thread-safe.
+class AllocationLedger {
+ public:
+  void Add(const Device* device, size_t bytes) {
+    MutexLock lock(mutex_);
+    Account& account = accounts_[device];
+    account.now += bytes;
+    account.peak = std::max(account.peak, account.now);
+  }
+  void Remove(const Device* device, size_t bytes) {
+    MutexLock lock(mutex_);
+    accounts_[device].now -= bytes;
+  }
+  std::vector<uint64_t> SortedPeaks() {
+    MutexLock lock(mutex_);
+    std::vector<uint64_t> peaks;
+    for (const auto& [device, account] : accounts_) peaks.push_back(account.peak);
+    std::sort(peaks.begin(), peaks.end());
+    return peaks;
+  }
+
+ private:
+  struct Account {
+    uint64_t now = 0, peak = 0;
+  };
+  Mutex mutex_;
+  std::map<const Device*, Account> accounts_ ABSL_GUARDED_BY(mutex_);
+};
+
+class CountedMemory final : public Memory {
+ public:
+  CountedMemory(std::unique_ptr<Memory> memory, const Device* device, AllocationLedger& ledger)
+      : memory_(std::move(memory)), device_(device), ledger_(ledger) {
+    ledger_.Add(device_, memory_->bytes());
+  }
+  ~CountedMemory() override { ledger_.Remove(device_, memory_->bytes()); }
+  std::byte* data() const override { return memory_->data(); }
+  size_t bytes() const override { return memory_->bytes(); }
+
+ private:
+  const std::unique_ptr<Memory> memory_;
+  const Device* const device_;
+  AllocationLedger& ledger_;
+};
+
+class CountingDevice final : public Device {
+ public:
+  CountingDevice(std::unique_ptr<Device> device, AllocationLedger& ledger)
+      : device_(std::move(device)), ledger_(ledger) {}
+
+  const DeviceCapabilities& capabilities() const override { return device_->capabilities(); }
+  absl::StatusOr<std::unique_ptr<Memory>> Allocate(size_t bytes, MemoryKind kind) override {
+    absl::StatusOr<std::unique_ptr<Memory>> memory = device_->Allocate(bytes, kind);
+    if (!memory.ok()) return memory.status();
+    return std::make_unique<CountedMemory>(*std::move(memory), this, ledger_);
+  }
+  absl::StatusOr<std::unique_ptr<Stream>> CreateStream() override { return device_->CreateStream(); }
+  absl::StatusOr<EventRef> Record(Stream& stream) override { return device_->Record(stream); }
+  absl::Status EnqueueWait(Stream& stream, const EventRef& event) override {
+    return device_->EnqueueWait(stream, event);
+  }
+  absl::Status EnqueueCopy(Stream& stream, void* to, const void* from, size_t bytes) override {
+    return device_->EnqueueCopy(stream, to, from, bytes);
+  }
+  absl::Status WaitComplete(const EventRef& event, absl::Duration timeout) override {
+    return device_->WaitComplete(event, timeout);
+  }
+  TensorOperations& operations() override { return device_->operations(); }
+
+ private:
+  const std::unique_ptr<Device> device_;
+  AllocationLedger& ledger_;
+};
+
+TEST(PlannedMemoryTest, AllocationsOfEveryStageAreThePlannedBytes) {
+  for (const bool tied : {false, true}) {
+    for (const char* optimizer : {"adamw", "sgd"}) {
+      SCOPED_TRACE(testing::Message() << optimizer << (tied ? " tied" : " untied"));
+      AllocationLedger ledger;
+      EmbeddedJob job;
+      job.spec().mutable_training()->set_steps(3);
+      job.spec().mutable_model()->mutable_config()->set_tie_word_embeddings(tied);
+      job.spec().mutable_optimizer()->set_name(optimizer);
+      const DeviceFactory cpu = *FindDevice("cpu");
+      const EmbeddedJob::Result result =
+          job.Run(3, [&](const DeviceOptions& options) -> absl::StatusOr<std::unique_ptr<Device>> {
+            absl::StatusOr<std::unique_ptr<Device>> device = cpu(options);
+            if (!device.ok()) return device.status();
+            return std::make_unique<CountingDevice>(*std::move(device), ledger);
+          });
+      ASSERT_EQ(result.job.status.state(), v1::JOB_STATE_SUCCEEDED) << result.job.status.message();
+      std::vector<uint64_t> planned;
+      for (const v1::StagePlan& stage : result.job.plan.stages()) planned.push_back(stage.memory_bytes().total());
+      std::sort(planned.begin(), planned.end());
+      EXPECT_EQ(ledger.SortedPeaks(), planned);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stagecoach
