@@ -6,14 +6,27 @@
 
 namespace stagecoach {
 
+// ThreadSanitizer does not see OpenMP's barriers and would report every loop: under it, loops run on one thread.
+#if defined(__SANITIZE_THREAD__)
+inline constexpr bool kParallelLoops = false;
+#elif defined(__has_feature)
+#if __has_feature(thread_sanitizer)
+inline constexpr bool kParallelLoops = false;
+#else
+inline constexpr bool kParallelLoops = true;
+#endif
+#else
+inline constexpr bool kParallelLoops = true;
+#endif
+
 // Calls body(task, thread) for every task in [0, tasks), on at most `threads` threads, and returns when all calls have.
 // Thread t in [0, threads) gets a contiguous range of tasks that depends on `tasks` and `threads` alone: `thread`
-// chooses a workspace, never a result. One thread or one task runs inline, without an OpenMP region, so a worker of
-// one thread never wakes the OpenMP runtime (which ThreadSanitizer cannot follow). `body` may not throw.
+// chooses a workspace, never a result. One thread or one task runs inline, without an OpenMP region. `body` may not
+// throw.
 template <typename Body>
 void ParallelForOnThreads(int threads, int64_t tasks, const Body& body) {
   const int used = static_cast<int>(std::min<int64_t>(threads, tasks));
-  if (used <= 1) {
+  if (used <= 1 || !kParallelLoops) {
     for (int64_t task = 0; task < tasks; ++task) body(task, 0);
     return;
   }
