@@ -231,16 +231,16 @@ absl::Status DeviceStageState::EnqueueReduceTie(Stream& stream, const Tensor& ot
                      other.empty() ? ": the other use is on another stage, so its accumulator must be received"
                                    : ": both uses are on this stage, so no other accumulator can be added"));
   }
-  Tensor addend = other.empty() ? held.later_gradient : other;
-  if (addend.bytes() != held.gradient.bytes()) {
+  if (!other.empty() && other.bytes() != held.gradient.bytes()) {
     return absl::InvalidArgumentError(absl::StrCat("tied tensor ", held.spec->name(), ": received ",
-                                                   addend.ShapeString(), ", need ", held.gradient.ShapeString()));
+                                                   other.ShapeString(), ", need ", held.gradient.ShapeString()));
   }
-  addend = Tensor(held.gradient);
+  // A received accumulator may come as bare bytes: it has the shape of this one.
+  Tensor addend = held.gradient;
   addend.data = other.empty() ? held.later_gradient.data : other.data;
-  const Tensor& first = held.owned ? held.gradient : addend;
-  const Tensor& second = held.owned ? addend : held.gradient;
-  return device_.operations().elementwise().EnqueueAdd(stream, first, second, held.gradient);
+  const Tensor& owners_use = held.owned ? held.gradient : addend;
+  const Tensor& later_use = held.owned ? addend : held.gradient;
+  return device_.operations().elementwise().EnqueueAdd(stream, owners_use, later_use, held.gradient);
 }
 
 absl::StatusOr<StageState::GradientReport> DeviceStageState::ReportGradients(Stream& stream) {

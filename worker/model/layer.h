@@ -19,7 +19,7 @@ struct MicroBatch {
   MicroBatchIndex index;
   uint64_t first_sample = 0;  // global sample index of its first sample
   int64_t samples = 0;        // may be fewer than planned, may be 0
-  bool training = true;       // false: no dropout, nothing saved
+  bool training = true;       // false: no dropout, and no backward follows
   double loss_weight = 0;     // its tokens / the step's tokens
   double loss_scale = 1;
   Stream* stream = nullptr;

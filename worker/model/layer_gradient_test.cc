@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <ostream>
 #include <set>
 #include <string>
 #include <vector>
@@ -141,6 +142,8 @@ struct LayerCase {
   uint32_t layer;
   double dropout;
   int64_t samples;
+
+  friend std::ostream& operator<<(std::ostream& out, const LayerCase& c) { return out << c.name; }
 };
 
 class LayerGradientTest : public testing::TestWithParam<LayerCase> {};

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <memory>
+#include <ostream>
 #include <string>
 #include <vector>
 
@@ -62,6 +63,8 @@ struct OptimizerCase {
   std::string name;
   v1::OptimizerSpec spec;
   bool weight_decay;
+
+  friend std::ostream& operator<<(std::ostream& out, const OptimizerCase& c) { return out << c.name; }
 };
 
 class OptimizerTest : public testing::TestWithParam<OptimizerCase> {
