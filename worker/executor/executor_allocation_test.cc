@@ -1,52 +1,12 @@
-// Counts the heap allocations of runs, on the threads that run. The allocator is replaced in this program only; not
-// under a sanitizer, which replaces it itself.
+// Counts the heap allocations of runs, on the threads that run.
 #include <gtest/gtest.h>
 
-#include <cerrno>
-#include <cstdlib>
+#include <memory>
+#include <string>
 
 #include "common/named_thread.h"
+#include "tests/testing/allocation/allocation_counter.h"
 #include "tests/testing/worker/executor_harness.h"
-
-#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
-
-namespace {
-thread_local uint64_t num_allocations = 0;
-}  // namespace
-
-// operator new ends in malloc, so these see all.
-extern "C" {
-void* __libc_malloc(size_t);
-void* __libc_calloc(size_t, size_t);
-void* __libc_realloc(void*, size_t);
-void* __libc_memalign(size_t, size_t);
-
-void* malloc(size_t bytes) {
-  ++num_allocations;
-  return __libc_malloc(bytes);
-}
-void* calloc(size_t count, size_t bytes) {
-  ++num_allocations;
-  return __libc_calloc(count, bytes);
-}
-void* realloc(void* old, size_t bytes) {
-  ++num_allocations;
-  return __libc_realloc(old, bytes);
-}
-void* memalign(size_t alignment, size_t bytes) {
-  ++num_allocations;
-  return __libc_memalign(alignment, bytes);
-}
-void* aligned_alloc(size_t alignment, size_t bytes) {
-  ++num_allocations;
-  return __libc_memalign(alignment, bytes);
-}
-int posix_memalign(void** result, size_t alignment, size_t bytes) {
-  ++num_allocations;
-  *result = __libc_memalign(alignment, bytes);
-  return *result == nullptr ? ENOMEM : 0;
-}
-}
 
 namespace stagecoach {
 namespace {
@@ -60,9 +20,9 @@ std::vector<std::vector<uint64_t>> CountAllocations(ExecutorHarness& harness, co
       ExecutorHarness::Worker& worker = harness.worker(rank);
       for (size_t i = 0; i < orders.size(); ++i) {
         Executor& executor = *(orders[i].evaluation() ? worker.evaluation : worker.executor);
-        const uint64_t before = num_allocations;
+        const uint64_t before = AllocationsOfThisThread();
         const bool ok = executor.Run(orders[i]).ok();
-        mine[i] = num_allocations - before;
+        mine[i] = AllocationsOfThisThread() - before;
         EXPECT_TRUE(ok);
       }
     });
@@ -72,9 +32,10 @@ std::vector<std::vector<uint64_t>> CountAllocations(ExecutorHarness& harness, co
 }
 
 TEST(ExecutorAllocationTest, CountsAllocations) {
-  const uint64_t before = num_allocations;
+  if (!CanCountAllocations()) GTEST_SKIP() << "the sanitizer has replaced the allocator";
+  const uint64_t before = AllocationsOfThisThread();
   const auto allocated = std::make_unique<std::string>(1000, 'x');
-  EXPECT_EQ(num_allocations - before, 2u);
+  EXPECT_EQ(AllocationsOfThisThread() - before, 2u);
 }
 
 TEST(ExecutorAllocationTest, NoneAfterTheSecondRun) {
@@ -96,5 +57,3 @@ TEST(ExecutorAllocationTest, NoneAfterTheSecondRun) {
 
 }  // namespace
 }  // namespace stagecoach
-
-#endif

@@ -49,8 +49,8 @@ void AgentHarness::Start(uint32_t rank, const TransportFactory& transports) {
         return std::make_unique<FakeDevice>();
       },
       .transport_factory = transports,
-      .batch_source_factory = [](const v1::JobSpec&, FileSystem&) -> absl::StatusOr<std::unique_ptr<BatchSource>> {
-        return std::make_unique<FakeBatchSource>();
+      .batch_source_factory = [this](const v1::JobSpec&, FileSystem&) -> absl::StatusOr<std::unique_ptr<BatchSource>> {
+        return std::make_unique<FakeBatchSource>(record_calls);
       },
       .stage_state_factory = [&worker](Device&, const v1::JobSpec&, const v1::ModelGraph&, LayerIndex first,
                                        LayerIndex) -> absl::StatusOr<std::unique_ptr<StageState>> {
@@ -60,9 +60,9 @@ void AgentHarness::Start(uint32_t rank, const TransportFactory& transports) {
         ++worker.num_states;
         return state;
       },
-      .stage_factory = [&worker](Device&, const v1::JobSpec&, const v1::ModelGraph&, LayerIndex, LayerIndex,
-                                 const StageState& state) -> absl::StatusOr<std::unique_ptr<Stage>> {
-        return std::make_unique<FakeStage>(state, FakeStage::Options{.hook = worker.hook});
+      .stage_factory = [this, &worker](Device&, const v1::JobSpec&, const v1::ModelGraph&, LayerIndex, LayerIndex,
+                                       const StageState& state) -> absl::StatusOr<std::unique_ptr<Stage>> {
+        return std::make_unique<FakeStage>(state, FakeStage::Options{.record = record_calls, .hook = worker.hook});
       },
       .connect_timeout = kAnswerTimeout,
       .transfer_timeout = kAnswerTimeout};

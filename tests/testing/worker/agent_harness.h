@@ -61,6 +61,7 @@ class AgentHarness {
   uint64_t epoch = 1;
   uint64_t term = 1;
   uint32_t threads = 1;
+  bool record_calls = true;  // of stages and data built from now on; false: they do not allocate
 
  private:
   void Start(uint32_t rank, const TransportFactory& transports);

@@ -6,8 +6,8 @@
 #include <memory>
 #include <vector>
 
+#include "tests/testing/simulated_clock.h"
 #include "tests/testing/worker/fake_batch_source.h"
-#include "tests/testing/worker/fake_clock.h"
 #include "tests/testing/worker/fake_device.h"
 #include "tests/testing/worker/fake_stage.h"
 #include "tests/testing/worker/fake_stage_state.h"
@@ -52,7 +52,7 @@ class ExecutorHarness {
   void Rebuild(uint32_t rank);  // stage and executor
   void AddEvaluation(const PipelineShape& shape);
 
-  FakeClock clock;  // of the reports
+  SimulatedClock clock;  // of the reports
 
  private:
   void Connect();
