@@ -5,7 +5,7 @@
 
 #include "CLI/CLI.hpp"
 #include "client/commands/command.h"
-#include "client/exit_codes.h"
+#include "client/commands/exit_codes.h"
 #include "common/log.h"
 
 namespace {

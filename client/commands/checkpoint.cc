@@ -5,7 +5,7 @@
 #include <string>
 
 #include "client/commands/command.h"
-#include "client/exit_codes.h"
+#include "client/commands/exit_codes.h"
 #include "common/file_system.h"
 
 namespace stagecoach {

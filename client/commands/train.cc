@@ -6,11 +6,11 @@
 #include <variant>
 
 #include "client/commands/command.h"
+#include "client/commands/exit_codes.h"
 #include "client/commands/spec_arguments.h"
 #include "client/commands/train_report.h"
 #include "client/embedded/device_registry.h"
 #include "client/embedded/embedded_run.h"
-#include "client/exit_codes.h"
 #include "common/status_macros.h"
 #include "coordinator/jobs/job_state.h"
 #include "coordinator/plan/planner.h"

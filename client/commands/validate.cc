@@ -3,8 +3,8 @@
 
 #include "absl/strings/str_format.h"
 #include "client/commands/command.h"
+#include "client/commands/exit_codes.h"
 #include "client/commands/spec_arguments.h"
-#include "client/exit_codes.h"
 #include "common/file_system.h"
 #include "common/proto_json.h"
 #include "coordinator/plan/planner.h"

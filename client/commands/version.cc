@@ -1,7 +1,7 @@
 #include <iostream>
 
 #include "client/commands/command.h"
-#include "client/exit_codes.h"
+#include "client/commands/exit_codes.h"
 
 namespace stagecoach {
 

@@ -1,5 +1,5 @@
-#ifndef STAGECOACH_CLIENT_EXIT_CODES_H_
-#define STAGECOACH_CLIENT_EXIT_CODES_H_
+#ifndef STAGECOACH_CLIENT_COMMANDS_EXIT_CODES_H_
+#define STAGECOACH_CLIENT_COMMANDS_EXIT_CODES_H_
 
 namespace stagecoach {
 
@@ -15,4 +15,4 @@ enum ExitCode : int {
 
 }  // namespace stagecoach
 
-#endif  // STAGECOACH_CLIENT_EXIT_CODES_H_
+#endif  // STAGECOACH_CLIENT_COMMANDS_EXIT_CODES_H_
