@@ -57,7 +57,9 @@ struct DeviceCapabilities {
   bool completes_at_enqueue = false;
   bool host_addressable = false;
   v1::DType compute_dtype = v1::DTYPE_F32;  // of activations, parameters, gradients: f64 on the reference device
-  std::string numerics_class;  // equal strings <=> equal bits: kind, instruction set, library versions, threads
+  // Equal strings <=> equal bits, at equal threads: kind, instruction set, library versions, what libraries choose
+  // blocks by. The threads are the job's: whoever registers the device for one appends them.
+  std::string numerics_class;
   size_t memory_bytes = 0;
 };
 

@@ -1,11 +1,12 @@
 #include "worker/device/cpu/cpu_matmul_operations.h"
 
 #include <gtest/gtest.h>
+#include <omp.h>
 
 #include <algorithm>
-#include <cmath>
+#include <array>
 #include <cstdint>
-#include <limits>
+#include <memory>
 #include <vector>
 
 namespace stagecoach {
@@ -144,8 +145,11 @@ TEST_F(CpuMatmulOperationsTest, DevicesOfDifferentThreadsDoNotDisturbEachOther) 
   const std::unique_ptr<CpuMatmulOperations> one = Create(1), three = Create(3);
   Operands first(shape), second(shape), other(shape);
   ASSERT_EQ(one->EnqueueMatmul(stream_, first.matmul), absl::OkStatus());
+  EXPECT_EQ(omp_get_max_threads(), 1) << "what oneDNN goes by";
   ASSERT_EQ(three->EnqueueMatmul(stream_, other.matmul), absl::OkStatus());
+  EXPECT_EQ(omp_get_max_threads(), 3);
   ASSERT_EQ(one->EnqueueMatmul(stream_, second.matmul), absl::OkStatus());
+  EXPECT_EQ(omp_get_max_threads(), 1);
   EXPECT_EQ(first.c, second.c);
 }
 
