@@ -19,10 +19,13 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const v1::StageProgra
                                                            Collaborators collaborators) {
   STAGECOACH_ASSIGN_OR_RETURN(PreparedProgram prepared, PrepareProgram(program, collaborators));
   const size_t loss_bytes = sizeof(double) * program.num_micro_batches();
-  STAGECOACH_ASSIGN_OR_RETURN(std::unique_ptr<Memory> losses,
-                              collaborators.device.Allocate(loss_bytes, MemoryKind::kDevice));
+  // Results for the host: on a device that shares its memory they are the host's, and the plan's bytes stay exact.
+  const bool shares_memory = collaborators.device.capabilities().host_addressable;
+  STAGECOACH_ASSIGN_OR_RETURN(
+      std::unique_ptr<Memory> losses,
+      collaborators.device.Allocate(loss_bytes, shares_memory ? MemoryKind::kPinnedHost : MemoryKind::kDevice));
   std::unique_ptr<Memory> host_losses;
-  if (!collaborators.device.capabilities().host_addressable) {
+  if (!shares_memory) {
     STAGECOACH_ASSIGN_OR_RETURN(host_losses, collaborators.device.Allocate(loss_bytes, MemoryKind::kPinnedHost));
   }
   return std::make_unique<ProgramExecutor>(program.forward_only(), program.num_micro_batches(), std::move(prepared),
