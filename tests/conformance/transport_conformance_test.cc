@@ -15,7 +15,7 @@ using testing::HasSubstr;
 TEST_P(TransportConformanceTest, CarriesBytesOfEverySize) {
   MakePair();
   uint32_t micro_batch = 0;
-  for (const size_t bytes : {0, 1, 63, 64, 4096, 65537, 262144, 262145, 8 << 20}) {
+  for (const size_t bytes : std::initializer_list<size_t>{0, 1, 63, 64, 4096, 65537, 262144, 262145, 8 << 20}) {
     const std::vector<std::byte> sent = Pattern(bytes, micro_batch);
     std::vector<std::byte> received(bytes);
     auto send = sender_->Send(Tag(micro_batch), sent, nullptr);
