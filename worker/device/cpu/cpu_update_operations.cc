@@ -116,7 +116,10 @@ void DigestBlock(const uint32_t* words, size_t size, uint64_t first, uint64_t* s
     position = hn::Add(position, next);
   }
   for (size_t which : {0, 1}) {
-    sums[which] += hn::GetLane(hn::SumOfLanes(d, sum[which]));
+    // Lane by lane: GCC's reduction of 512 bits adds signed numbers, which may not wrap.
+    HWY_ALIGN uint64_t in_lane[hn::MaxLanes(hn::ScalableTag<uint64_t>())];
+    hn::Store(sum[which], d, in_lane);
+    for (size_t lane = 0; lane < lanes; ++lane) sums[which] += in_lane[lane];
     for (size_t j = i; j < size; ++j) sums[which] += DigestWord(first + j, words[j], which);
   }
 }
