@@ -40,10 +40,10 @@ HostDevice::HostDevice(DeviceCapabilities capabilities)
 }
 
 absl::StatusOr<std::unique_ptr<Memory>> HostDevice::Allocate(size_t bytes, MemoryKind /*kind*/) {
-  // aligned_alloc wants a multiple of the alignment; zero bytes still get an address of their own. A size so large that
-  // rounding it up would overflow is refused by the allocator as it is.
-  const size_t rounded = bytes > SIZE_MAX - kTensorAlignment ? bytes : AlignUp(bytes == 0 ? 1 : bytes);
-  auto* const data = static_cast<std::byte*>(std::aligned_alloc(kTensorAlignment, rounded));
+  // aligned_alloc wants a multiple of the alignment; zero bytes still get an address of their own. More than there is
+  // would be promised by the system, and its absence noticed only when the bytes are written.
+  const size_t rounded = bytes > capabilities_.memory_bytes ? 0 : AlignUp(bytes == 0 ? 1 : bytes);
+  auto* const data = rounded == 0 ? nullptr : static_cast<std::byte*>(std::aligned_alloc(kTensorAlignment, rounded));
   if (data == nullptr) {
     return absl::ResourceExhaustedError(
         absl::StrCat("device ", capabilities_.kind, ": cannot allocate ", bytes,

@@ -22,7 +22,7 @@ class HostDevice : public Device {
   absl::Status WaitComplete(const EventRef& event, absl::Duration timeout) override;
 
  protected:
-  // completes_at_enqueue and host_addressable are set here.
+  // completes_at_enqueue and host_addressable are set here; no allocation is larger than memory_bytes.
   explicit HostDevice(DeviceCapabilities capabilities);
 
  private:
