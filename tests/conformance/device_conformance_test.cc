@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "hwy/highway.h"
 #include "tests/conformance/device_operations.h"
 #include "tests/conformance/test_device.h"
 
@@ -160,6 +161,52 @@ TEST(DeviceThreadsTest, NumberOfThreadsDoesNotChangeTheBits) {
     }
   }
 }
+
+// Kernels are compiled for several instruction sets: this machine can run those below its own too.
+class DeviceInstructionSetTest : public testing::TestWithParam<int64_t> {
+ protected:
+  void SetUp() override {
+    if ((hwy::SupportedTargets() & GetParam()) == 0)
+      GTEST_SKIP() << "this machine lacks " << hwy::TargetName(GetParam());
+    hwy::SetSupportedTargetsForTest(GetParam());
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  }
+  void TearDown() override {
+    hwy::SetSupportedTargetsForTest(0);
+    hwy::GetChosenTarget().Update(hwy::SupportedTargets());
+  }
+};
+
+TEST_P(DeviceInstructionSetTest, ResultsAreTheReferencesWithinTheirBounds) {
+  for (const ModelShape& shape : {ModelShape{2, 3, 1, 5, 17}, ModelShape{2, 33, 2, 31, 130}}) {
+    TestDevice device(CpuUnderTest(1));
+    TestDevice reference(ReferenceUnderTest());
+    const std::vector<Operation> operations = EveryOperation(device, shape);
+    const std::vector<Operation> oracles = EveryOperation(reference, shape);
+    for (size_t i = 0; i < operations.size(); ++i) {
+      ASSERT_EQ(operations[i].Enqueue(device), absl::OkStatus()) << operations[i].name;
+      ASSERT_EQ(oracles[i].Enqueue(reference), absl::OkStatus()) << oracles[i].name;
+      ExpectWithinTolerance(operations[i], oracles[i]);
+    }
+  }
+}
+
+TEST_P(DeviceInstructionSetTest, UpdatesHaveTheBitsOfEveryOtherSet) {
+  TestDevice device(CpuUnderTest(1));
+  const std::vector<Operation> on_this_set = EveryOperation(device, kSmallShape);
+  for (const Operation& operation : on_this_set) ASSERT_EQ(operation.Enqueue(device), absl::OkStatus());
+  TearDown();
+  const std::vector<Operation> on_the_best = EveryOperation(device, kSmallShape);
+  for (size_t i = 0; i < on_the_best.size(); ++i) {
+    const std::string& name = on_the_best[i].name;
+    if (name != "AdamW" && name != "Digest" && name.rfind("Sgd", 0) != 0 && name.rfind("Dropout", 0) != 0) continue;
+    ASSERT_EQ(on_the_best[i].Enqueue(device), absl::OkStatus());
+    EXPECT_EQ(OutputBytes(on_the_best[i]), OutputBytes(on_this_set[i])) << name;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(InstructionSets, DeviceInstructionSetTest, testing::Values(HWY_SSE4, HWY_AVX2, HWY_AVX3),
+                         [](const auto& parameter) { return std::string(hwy::TargetName(parameter.param)); });
 
 }  // namespace
 }  // namespace stagecoach

@@ -107,7 +107,7 @@ void DigestBlock(const uint32_t* words, size_t size, uint64_t first, uint64_t* s
   size_t i = 0;
   for (; i + lanes <= size; i += lanes) {
     const auto mixed = hn::Xor(position, hn::PromoteTo(d, hn::LoadU(half, words + i)));
-    for (size_t which : {0, 1}) {
+    for (size_t which = 0; which < 2; ++which) {
       auto x = hn::Mul(mixed, hn::Set(d, kDigestMultipliers[which]));
       x = hn::Xor(x, hn::ShiftRight<32>(x));
       x = hn::Mul(x, hn::Set(d, kFinalMultiplier));
@@ -115,7 +115,7 @@ void DigestBlock(const uint32_t* words, size_t size, uint64_t first, uint64_t* s
     }
     position = hn::Add(position, next);
   }
-  for (size_t which : {0, 1}) {
+  for (size_t which = 0; which < 2; ++which) {
     // Lane by lane: GCC's reduction of 512 bits adds signed numbers, which may not wrap.
     HWY_ALIGN uint64_t in_lane[hn::MaxLanes(hn::ScalableTag<uint64_t>())];
     hn::Store(sum[which], d, in_lane);
@@ -217,13 +217,13 @@ absl::Status CpuUpdateOperations::EnqueueDigest(Stream& stream, const Tensor& t,
     uint64_t sums[2] = {0, 0};
     HWY_DYNAMIC_DISPATCH(DigestBlock)
     (t.as<uint32_t>() + at, BlockSize(block, words), static_cast<uint64_t>(at), sums);
-    for (size_t which : {0, 1}) totals[which].fetch_add(sums[which], std::memory_order_relaxed);
+    for (size_t which = 0; which < 2; ++which) totals[which].fetch_add(sums[which], std::memory_order_relaxed);
   });
   uint64_t result[2] = {totals[0], totals[1]};
   if (bytes % sizeof(uint32_t) != 0) {
     uint32_t last = 0;
     std::memcpy(&last, t.as<uint32_t>() + words, bytes % sizeof(uint32_t));
-    for (size_t which : {0, 1}) result[which] += DigestWord(static_cast<uint64_t>(words), last, which);
+    for (size_t which = 0; which < 2; ++which) result[which] += DigestWord(static_cast<uint64_t>(words), last, which);
   }
   std::memcpy(digest.data, result, sizeof(result));
   return absl::OkStatus();

@@ -71,7 +71,7 @@ absl::Status ReferenceUpdateOperations::EnqueueDigest(Stream& stream, const Tens
   for (size_t first = 0; first < t.bytes(); first += sizeof(uint32_t)) {
     uint32_t word = 0;
     std::memcpy(&word, t.as<char>() + first, std::min(sizeof(word), t.bytes() - first));
-    for (size_t which : {0, 1}) sums[which] += DigestWord(first / sizeof(word), word, which);
+    for (size_t which = 0; which < 2; ++which) sums[which] += DigestWord(first / sizeof(word), word, which);
   }
   std::memcpy(digest.data, sums, sizeof(sums));
   return absl::OkStatus();
