@@ -270,6 +270,21 @@ TEST_P(DeviceSemanticsTest, CrossEntropyStandsLargeLogitsAndPassesNanOn) {
   EXPECT_TRUE(std::isnan(ValuesOf(loss)[2]));
 }
 
+// With log_sum_exp 0 and the label elsewhere, the gradient is e^x.
+TEST_P(DeviceSemanticsTest, ExponentialsAreWithinFourUnitsOfTheLastPlace) {
+  const int64_t count = 20001;
+  std::vector<double> values;
+  for (int64_t i = 0; i < count; ++i)
+    values.push_back(static_cast<double>(static_cast<float>(-87.3 * static_cast<double>(i) / count)));
+  const Tensor logits = device_.From(values, {1, count});
+  const Tensor labels = device_.FromIntegers({0}, {1});
+  ASSERT_TRUE(on_.vocabulary().EnqueueCrossEntropyGradient(stream_, logits, 1, labels, device_.New({1}), 1).ok());
+  const std::vector<double> exponentials = ValuesOf(logits);
+  for (size_t i = 0; i < values.size(); ++i) {
+    ASSERT_NEAR(exponentials[i] / std::exp(values[i]), 1, 0x1p-22) << "of " << values[i];
+  }
+}
+
 TEST_P(DeviceSemanticsTest, GradientOfATileIsTheTileOfTheGradient) {
   const int64_t vocab = 45;
   const std::vector<double> values = RandomValues(4 * vocab, 1);
