@@ -14,11 +14,6 @@
 namespace stagecoach {
 namespace {
 
-class CompleteEvent : public Event {
- public:
-  absl::StatusOr<bool> IsComplete() const override { return true; }
-};
-
 std::string NumericsClass() {
   const dnnl_version_t& version = *dnnl_version();
   return absl::StrCat("cpu/", InstructionSetName(), "/", dnnl_cpu_isa2str(dnnl_get_effective_cpu_isa()), "/",
@@ -45,8 +40,7 @@ CpuDevice::CpuDevice(int threads, std::unique_ptr<CpuWorkspace> workspace, std::
       norm_(threads),
       elementwise_(threads),
       vocabulary_(threads),
-      update_(threads),
-      complete_(std::make_shared<const CompleteEvent>()) {}
+      update_(threads) {}
 
 absl::StatusOr<std::unique_ptr<Device>> CpuDevice::Create(const DeviceOptions& options) {
   if (options.threads < 1) {
@@ -62,11 +56,6 @@ absl::StatusOr<std::unique_ptr<Device>> CpuDevice::Create(const DeviceOptions& o
 
 absl::StatusOr<std::unique_ptr<Memory>> CpuDevice::Allocate(size_t bytes, MemoryKind /*kind*/) {
   return AllocateHostMemory(bytes);
-}
-
-absl::StatusOr<EventRef> CpuDevice::Record(Stream& stream) {
-  STAGECOACH_RETURN_IF_ERROR(stream.CheckNotCancelled());
-  return complete_;
 }
 
 }  // namespace stagecoach

@@ -30,8 +30,6 @@ class CpuDevice : public HostDevice, private TensorOperations {
   static absl::StatusOr<std::unique_ptr<Device>> Create(const DeviceOptions& options);
 
   absl::StatusOr<std::unique_ptr<Memory>> Allocate(size_t bytes, MemoryKind kind) override;
-  // The same event every time: nothing is allocated.
-  absl::StatusOr<EventRef> Record(Stream& stream) override;
   TensorOperations& operations() override { return *this; }
 
  private:
@@ -51,7 +49,6 @@ class CpuDevice : public HostDevice, private TensorOperations {
   CpuElementwiseOperations elementwise_;
   CpuVocabularyOperations vocabulary_;
   CpuUpdateOperations update_;
-  const EventRef complete_;
 };
 
 }  // namespace stagecoach
