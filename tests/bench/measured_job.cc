@@ -9,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "client/embedded/embedded_run.h"
+#include "common/log.h"
 #include "common/status_macros.h"
 #include "coordinator/jobs/job_state.h"
 #include "coordinator/spec/job_spec_parser.h"
@@ -41,7 +42,7 @@ absl::StatusOr<bool> Handle(const FollowEvent& event, const std::function<bool(c
 
 absl::Status Train(const v1::JobSpec& spec, uint32_t num_workers, const DeviceFactory& device,
                    const std::function<bool(const v1::StepEvent&)>& on_step, const std::function<bool()>& is_done) {
-  STAGECOACH_ASSIGN_OR_RETURN(const std::unique_ptr<EmbeddedRun> run,
+  STAGECOACH_ASSIGN_OR_RETURN(std::unique_ptr<EmbeddedRun> run,
                               EmbeddedRun::Start(spec, {.num_workers = num_workers, .device = device}));
   while (!is_done()) {
     const absl::StatusOr<FollowEvent> event = run->NextEvent(kPollInterval);
@@ -50,6 +51,11 @@ absl::Status Train(const v1::JobSpec& spec, uint32_t num_workers, const DeviceFa
     STAGECOACH_ASSIGN_OR_RETURN(const bool goes_on, Handle(*event, on_step));
     if (!goes_on) break;
   }
+  // Workers warn that their sessions end; here it is meant.
+  const auto level = spdlog::get_level();
+  spdlog::set_level(spdlog::level::err);
+  run.reset();
+  spdlog::set_level(level);
   return absl::OkStatus();
 }
 

@@ -27,6 +27,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
+#include "common/log.h"
 #include "tests/bench/gemm_process.h"
 #include "tests/bench/measured_job.h"
 #include "tests/bench/waiting_threads.h"
@@ -141,6 +142,7 @@ int Main(int argc, char** argv) {
   app.add_flag("--idle", arguments.idle, "measure what threads use that wait");
   app.add_flag("--gemm-process", arguments.gemm_process)->group("");
   CLI11_PARSE(app, argc, argv);
+  StartLog("pipeline_speedup");
   if (arguments.gemm_process) {
     MultiplyWhenTold({.rows = arguments.seq, .hidden = arguments.hidden}, arguments.gemm_seconds);
   } else if (arguments.idle) {

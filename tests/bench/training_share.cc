@@ -31,6 +31,7 @@
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
 #include "common/file_system.h"
+#include "common/log.h"
 #include "common/message_queue.h"
 #include "tests/bench/measured_job.h"
 #include "tests/bench/observed_device.h"
@@ -206,6 +207,7 @@ int Main(int argc, char** argv) {
   app.add_option("--micro-batches", micro_batches, "of a step")->check(CLI::Range(1, 1024));
   app.add_option("--steps", num_steps, "how many to measure")->check(CLI::Range(1, 1000));
   CLI11_PARSE(app, argc, argv);
+  StartLog("training_share");
 
   const absl::StatusOr<std::string> text =
       ReadFile(FileSystem::Posix(), absl::StrCat(STAGECOACH_SOURCE_DIR "/examples/", config, ".yaml"), 1 << 20);
