@@ -1,6 +1,6 @@
 // stagecoach: the command line. Each verb is a file in client/commands.
 
-#include <exception>
+#include <csignal>
 #include <iostream>
 
 #include "CLI/CLI.hpp"
@@ -39,5 +39,11 @@ int main(int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return ExitWithParseError(app, error);
   }
-  return invocation.run();
+  // A reader that goes away makes writes fail, which is an error to report; it does not end a training run in mid-step.
+  std::signal(SIGPIPE, SIG_IGN);
+  const int code = invocation.run();
+  std::cout.flush();
+  if (code != stagecoach::kExitOk || std::cout.good()) return code;
+  std::cerr << "stagecoach: standard output could not be written\n";
+  return stagecoach::kExitError;
 }

@@ -97,15 +97,18 @@ absl::Status Coordinator::Replay() {
 
 void Coordinator::Loop() {
   loop_id_ = std::this_thread::get_id();
+  // Also while messages never cease: deadlines of one job must not wait for the silence of another.
+  auto next_tick = DeadlineIn(options_.tick_interval);
   while (true) {
     const absl::StatusOr<std::function<void()>> next = queue_.Pop(options_.tick_interval);
     if (next.ok()) {
       (*next)();
-    } else if (next.status().code() == absl::StatusCode::kDeadlineExceeded) {
-      Handle(Tick{});
-    } else {
+    } else if (next.status().code() != absl::StatusCode::kDeadlineExceeded) {
       break;
     }
+    if (std::chrono::steady_clock::now() < next_tick) continue;
+    Handle(Tick{});
+    next_tick = DeadlineIn(options_.tick_interval);
   }
   runner_.EndFollowers(absl::UnavailableError("the coordinator was stopped"));
 }
@@ -212,10 +215,11 @@ absl::StatusOr<JobDescription> Coordinator::DescribeJob(const JobId& job) {
 }
 
 void Coordinator::Stop() {
-  planning_thread_.Stop();
-  file_thread_.Stop();
+  // The loop first: a result that a stopped thread could not give is not a job's failure.
   queue_.Close();
   thread_.Join();
+  planning_thread_.Stop();
+  file_thread_.Stop();
 }
 
 }  // namespace stagecoach

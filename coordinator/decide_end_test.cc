@@ -125,15 +125,19 @@ TEST_P(DecideEndTest, TheLossThatOthersSawIsTheCause) {
   EXPECT_THAT(record().history.message, StartsWith("worker b"));
 }
 
-TEST_P(DecideEndTest, ACancelInAnyPhaseEndsTheJobCancelled) {
+TEST_P(DecideEndTest, ACancelInAnyPhaseEndsTheJobWithWhatItHas) {
   ReachPhase(GetParam());
-  const bool trained = record().history.last_commit.step() > 0;
+  const uint64_t step = record().history.last_commit.step();
+  const bool trained = step >= record().history.spec->training().steps();  // then there is nothing left to cancel
+  const bool running = step > 0 || GetParam() == Phase::kTraining;
   Cancel();
-  EXPECT_EQ(record().history.state, trained ? v1::JOB_STATE_CANCELLING : v1::JOB_STATE_CANCELLED);
-  if (trained) Cancel();  // asking twice is the same
+  EXPECT_EQ(record().history.state, trained   ? v1::JOB_STATE_RUNNING
+                                    : running ? v1::JOB_STATE_CANCELLING
+                                              : v1::JOB_STATE_CANCELLED);
+  if (running) Cancel();  // asking twice is the same
   harness_.RunUntilQuiet();
-  EXPECT_EQ(record().history.state, v1::JOB_STATE_CANCELLED);
-  EXPECT_EQ(record().history.checkpoints.size(), trained ? 1u : 0u);
+  EXPECT_EQ(record().history.state, trained ? v1::JOB_STATE_SUCCEEDED : v1::JOB_STATE_CANCELLED);
+  EXPECT_EQ(record().history.checkpoints.size(), running ? 1u : 0u);
   for (const char* worker : {"a", "b", "c"}) EXPECT_TRUE(WasReleased(worker));
 }
 
@@ -161,6 +165,18 @@ TEST_F(DecideEndTest, ACancelFinishesTheStepInFlight) {
   EXPECT_EQ(record().history.checkpoints[0].step(), 2u);
   EXPECT_TRUE(harness_.Sent("a", Message::kCommitStep)[1].commit_step().want_digests());
   EXPECT_FALSE(harness_.events[1].has_validation_loss());  // not worth the wait
+}
+
+TEST_F(DecideEndTest, ACancelEndsAnEvaluationAfterTheRunUnderWay) {
+  harness_.FinishPlanning(SmallPlan(3, /*num_validation_samples=*/9));  // three runs
+  harness_.RunUntil([&] { return record().progress.phase == Phase::kEvaluating; });
+  Cancel();
+  harness_.RunUntilQuiet();
+  EXPECT_EQ(record().history.state, v1::JOB_STATE_CANCELLED);
+  int evaluations = 0;
+  for (const Message& message : harness_.Sent("a", Message::kRunStep)) evaluations += message.run_step().evaluation();
+  EXPECT_EQ(evaluations, 1);
+  EXPECT_FALSE(harness_.events.back().has_validation_loss());
 }
 
 TEST_F(DecideEndTest, CancelOfAnEndedOrUnknownJobIsRefused) {

@@ -23,6 +23,7 @@ void TaskThread::Stop() {
 void TaskThread::Loop() {
   while (true) {
     const absl::StatusOr<std::function<void()>> task = tasks_.Pop(absl::InfiniteDuration());
+    if (absl::IsDeadlineExceeded(task.status())) continue;  // infinity has an end
     if (!task.ok() || stopped_) return;
     (*task)();
   }

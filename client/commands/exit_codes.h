@@ -7,10 +7,10 @@ namespace stagecoach {
 enum ExitCode : int {
   kExitOk = 0,
   kExitError = 1,
-  kExitUsage = 2,       // usage, specification, data or checkpoint invalid
-  kExitJobFailed = 3,   // the job ended FAILED
+  kExitUsage = 2,      // usage, specification, data or checkpoint invalid
+  kExitJobFailed = 3,  // the job ended FAILED
   kExitNotFound = 5,
-  kExitCancelled = 8,   // the job ended CANCELLED
+  kExitCancelled = 8,  // the job ended CANCELLED
 };
 
 }  // namespace stagecoach

@@ -32,7 +32,11 @@ constexpr absl::Duration kSignalPollInterval = absl::Milliseconds(100);
 
 volatile std::sig_atomic_t interrupted = 0;
 
-void OnInterrupt(int) { interrupted = 1; }
+// The first asks the job to end in order; the second ends the process.
+void OnInterrupt(int signal) {
+  interrupted = 1;
+  std::signal(signal, SIG_DFL);
+}
 
 uint32_t NumCores() { return std::max(1u, std::thread::hardware_concurrency()); }
 
@@ -47,15 +51,24 @@ void ResolveResources(const TrainArguments& arguments, v1::JobSpec& spec) {
     workers = static_cast<uint32_t>(std::min<uint64_t>(NumCores(), blocks));
   }
   resources.set_workers(workers);
+  resources.set_device(arguments.device);
   if (arguments.threads_per_worker > 0) resources.set_threads_per_worker(arguments.threads_per_worker);
   if (resources.threads_per_worker() == 0) resources.set_threads_per_worker(std::max(1u, NumCores() / workers));
+}
+
+// Training for hours to find out that the result cannot be written would lose it.
+absl::Status CheckWritable(const std::string& directory) {
+  FileSystem& files = FileSystem::Posix();
+  STAGECOACH_RETURN_IF_ERROR(WithContext(files.CreateDirectories(directory), "checkpoint.dir"));
+  STAGECOACH_ASSIGN_OR_RETURN(const std::unique_ptr<AtomicFile> probe, files.Create(directory + "/probe"));
+  return WithContext(probe->Append("probe", 5), "checkpoint.dir");  // not committed: it vanishes
 }
 
 // What can be known to be wrong before anything starts.
 absl::Status CheckBeforeStart(const v1::JobSpec& spec) {
   STAGECOACH_RETURN_IF_ERROR(OpenTextCorpus(spec.data(), spec.training().seq_len(), FileSystem::Posix()).status());
   STAGECOACH_RETURN_IF_ERROR(PlanJob(spec, std::vector<WorkerProfile>(spec.resources().workers())).status());
-  return FileSystem::Posix().CreateDirectories(spec.checkpoint().dir());
+  return CheckWritable(spec.checkpoint().dir());
 }
 
 int ExitCodeOf(v1::JobState state) {
@@ -82,7 +95,7 @@ absl::Status Watch(EmbeddedRun& run, TrainReport& report) {
   for (;;) {
     if (interrupted != 0 && !cancelled) {
       cancelled = true;
-      std::cerr << "\ninterrupted: finishing the step, then writing a checkpoint\n";
+      std::cerr << "\ninterrupted: ends after the step under way, with a checkpoint; once more to end at once\n";
       // FAILED_PRECONDITION: it has just ended by itself.
       if (const absl::Status status = run.Cancel(); !status.ok() && !absl::IsFailedPrecondition(status)) return status;
     }
@@ -108,6 +121,7 @@ int Train(const TrainArguments& arguments) {
 
   std::signal(SIGINT, OnInterrupt);
   std::signal(SIGTERM, OnInterrupt);
+  std::signal(SIGHUP, OnInterrupt);
   TrainReport report(arguments.output == "jsonl" ? TrainReport::Format::kJsonLines : TrainReport::Format::kText,
                      spec->training().steps(), spec->metrics().log_interval());
   const absl::StatusOr<DeviceFactory> device = FindDevice(spec->resources().device());

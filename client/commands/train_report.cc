@@ -89,7 +89,8 @@ void TrainReport::OnEnd(const JobDescription& job) {
                                          {"checkpoint", job.checkpoint_directory},
                                          {"digest", job.digest},
                                          {"state_digest", job.state_digest}};
-    std::cout << last.dump() << "\n" << std::flush;
+    // Messages may carry file names, which may be any bytes.
+    std::cout << last.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n" << std::flush;
     return;
   }
   std::cout << "state:        " << StateName(status.state()) << (status.reason().empty() ? "" : " ") << status.reason()

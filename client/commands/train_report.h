@@ -25,7 +25,6 @@ class TrainReport {
   void OnEnd(const JobDescription& job);
 
  private:
-  std::string ProgressLine(const v1::StepEvent& step) const;
   void UpdateEta(const v1::StepEvent& step);
 
   const Format format_;

@@ -109,7 +109,13 @@ std::unique_ptr<Session> EmbeddedRun::OpenSession(const AgentOptions& agent) {
       return to_worker->Push(std::move(reply));
     });
   };
-  return std::make_unique<InProcessSession>(to_worker, deliver);
+  // An agent closes its session when it cannot go on, also because the coordinator's queue was full: say so, or it
+  // waits.
+  const auto on_close = [coordinator = coordinator_.get(), worker = agent.worker, incarnation = agent.incarnation] {
+    const absl::Status why = absl::UnavailableError("the worker's session ended");
+    while (absl::IsResourceExhausted(coordinator->WorkerLost(worker, incarnation, why))) std::this_thread::yield();
+  };
+  return std::make_unique<InProcessSession>(to_worker, deliver, on_close);
 }
 
 absl::StatusOr<FollowEvent> EmbeddedRun::NextEvent(absl::Duration timeout) { return events_->Pop(timeout); }

@@ -23,16 +23,22 @@ class InProcessSession final : public Session {
 
   static constexpr size_t kQueueCapacity = 1024;  // a worker has a handful of messages under way
 
-  InProcessSession(std::shared_ptr<ToWorker> to_worker, Deliver deliver)
-      : to_worker_(std::move(to_worker)), deliver_(std::move(deliver)) {}
+  using OnClose = std::function<void()>;
+
+  InProcessSession(std::shared_ptr<ToWorker> to_worker, Deliver deliver, OnClose on_close)
+      : to_worker_(std::move(to_worker)), deliver_(std::move(deliver)), on_close_(std::move(on_close)) {}
 
   absl::Status Send(v1::WorkerMessage message) override { return deliver_(std::move(message)); }
   absl::StatusOr<v1::CoordinatorMessage> Receive(absl::Duration timeout) override { return to_worker_->Pop(timeout); }
-  void Close() override { to_worker_->Close(); }
+  void Close() override {
+    to_worker_->Close();
+    on_close_();
+  }
 
  private:
   const std::shared_ptr<ToWorker> to_worker_;
   const Deliver deliver_;
+  const OnClose on_close_;
 };
 
 }  // namespace stagecoach

@@ -53,12 +53,13 @@ void EndRun(JobDecision& decision) {
   }
   progress.evaluation.loss += *loss;
   const uint64_t next = progress.evaluation.first_sample + progress.evaluation.num_samples;
-  if (next < progress.plan->num_validation_samples) {
+  const bool cancelling = decision.history().state == v1::JOB_STATE_CANCELLING;
+  if (next < progress.plan->num_validation_samples && !cancelling) {
     RunEvaluation(decision, next);
     return;
   }
   v1::StepEvent event = *std::exchange(progress.held_event, std::nullopt);
-  event.set_validation_loss(progress.evaluation.loss);
+  if (next >= progress.plan->num_validation_samples) event.set_validation_loss(progress.evaluation.loss);
   decision.Publish(event);
   StartNextStep(decision);
 }

@@ -128,9 +128,11 @@ bool TryToStart(JobDecision& decision, const Workers& workers) {
 void CancelJob(JobDecision& decision) {
   const v1::JobState state = decision.history().state;
   const bool running = state == v1::JOB_STATE_RUNNING;
-  // A second request changes nothing; nor does one for a job that is about to fail.
-  if (state == v1::JOB_STATE_CANCELLING || decision.progress().phase == Phase::kAborting) return;
-  if (running && decision.history().last_commit.step() > 0) {
+  const Phase phase = decision.progress().phase;
+  // A second request changes nothing; nor does one for a job that is about to fail, or that has trained its last step.
+  if (state == v1::JOB_STATE_CANCELLING || phase == Phase::kAborting) return;
+  if (running && decision.history().last_commit.step() >= decision.spec().training().steps()) return;
+  if (running && (decision.history().last_commit.step() > 0 || phase == Phase::kTraining)) {
     decision.ChangeState(v1::JOB_STATE_CANCELLING, kReasonCancelRequested, "ends with a checkpoint");
     return;
   }
