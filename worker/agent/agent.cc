@@ -23,6 +23,16 @@ bool MustBeDone(const ExecutorCommand& command) {
          std::holds_alternative<ReleaseCommand>(command.body);
 }
 
+// What an answer says that the interruption of its command does not explain: what became of an abort or of a verdict,
+// and failures that are causes and not consequences.
+bool MustBeTold(const ExecutorReply& reply) {
+  if (std::holds_alternative<AbortedReply>(reply.body)) return true;
+  const auto* failure = std::get_if<ExecutorFailure>(&reply.body);
+  if (failure == nullptr) return false;
+  return reply.is_verdict || !(absl::IsAborted(failure->status) || absl::IsUnavailable(failure->status) ||
+                               absl::IsCancelled(failure->status));
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(AgentOptions options, std::unique_ptr<Session> session) {
@@ -109,11 +119,7 @@ void Agent::Loop() {
 
 void Agent::Handle(v1::CoordinatorMessage& message) {
   if (const char* reason = filter_.ReasonToDrop(message.fence()); reason != nullptr) {
-    spdlog::debug("worker {}: dropped a message of job {}, epoch {}: {}", options_.worker.value(),
-                  message.fence().job(), message.fence().epoch(), reason);
-    MutexLock lock(mutex_);
-    ++status_.dropped_messages;
-    return;
+    return Drop(message.fence(), reason);
   }
   switch (message.message_case()) {
     case v1::CoordinatorMessage::kWelcome:
@@ -129,6 +135,13 @@ void Agent::Handle(v1::CoordinatorMessage& message) {
   }
 }
 
+void Agent::Drop(const v1::Fence& fence, const char* reason) {
+  spdlog::debug("worker {}: dropped a message of job {}, epoch {}: {}", options_.worker.value(), fence.job(),
+                fence.epoch(), reason);
+  MutexLock lock(mutex_);
+  ++status_.dropped_messages;
+}
+
 void Agent::HandleAssign(const v1::Fence& fence, v1::AssignStages& assignment) {
   const JobId job(fence.job());
   const Epoch epoch(fence.epoch());
@@ -136,7 +149,9 @@ void Agent::HandleAssign(const v1::Fence& fence, v1::AssignStages& assignment) {
     return Refuse(fence, absl::FailedPreconditionError(
                              absl::StrCat("the worker still holds job ", filter_.job().value(), "; release it first")));
   }
-  if (assigned_ && epoch == filter_.epoch()) {
+  if (job == filter_.job() && epoch == filter_.epoch()) {
+    // An abort or a release ends its epoch for good: what came before it may still be on its way.
+    if (!assigned_) return Drop(fence, "its epoch was aborted or released");
     return Refuse(
         fence, absl::FailedPreconditionError(absl::StrCat("stages of epoch ", epoch.value(), " are assigned already")));
   }
@@ -144,28 +159,30 @@ void Agent::HandleAssign(const v1::Fence& fence, v1::AssignStages& assignment) {
   filter_.Adopt(job, epoch);
   holds_job_ = assigned_ = true;
   NoteCommit(assignment.last_commit());
-  Submit(PrepareCommand{std::move(assignment), TransportFenceOf(fence)});
+  Submit(fence, PrepareCommand{std::move(assignment)});
 }
 
 void Agent::HandleAbort(const v1::Fence& fence, const v1::Abort& abort) {
   if (!holds_job_ || fence.job() != filter_.job().value()) {
     v1::WorkerMessage message = ToMessage(AbortedReply{});
     *message.mutable_fence() = filter_.FenceOf(JobId(fence.job()), Epoch(fence.epoch()));
+    if (!holds_job_) filter_.Adopt(JobId(fence.job()), Epoch(fence.epoch()));
     return Send(std::move(message));
   }
   BeginGeneration(abort.reason());
   filter_.Adopt(filter_.job(), Epoch(fence.epoch()));
   assigned_ = false;
   NoteCommit(abort.last_commit());
-  Submit(AbortCommand{abort.last_commit()});
+  Submit(fence, AbortCommand{abort.last_commit()});
 }
 
 void Agent::HandleRelease(const v1::Fence& fence) {
-  if (!holds_job_ || fence.job() != filter_.job().value()) return;
+  if (holds_job_ && fence.job() != filter_.job().value()) return;
+  if (!holds_job_) return filter_.Adopt(JobId(fence.job()), Epoch(fence.epoch()));
   BeginGeneration("the job was released");
   filter_.Adopt(filter_.job(), Epoch(fence.epoch()));
   holds_job_ = assigned_ = false;
-  Submit(ReleaseCommand{});
+  Submit(fence, ReleaseCommand{});
 }
 
 void Agent::HandleOrder(v1::CoordinatorMessage& message) {
@@ -178,14 +195,14 @@ void Agent::HandleOrder(v1::CoordinatorMessage& message) {
   }
   switch (message.message_case()) {
     case v1::CoordinatorMessage::kConnectPeers:
-      return Submit(ConnectCommand{std::move(*message.mutable_connect_peers())});
+      return Submit(fence, ConnectCommand{std::move(*message.mutable_connect_peers())});
     case v1::CoordinatorMessage::kRunStep:
-      return Submit(RunCommand{std::move(*message.mutable_run_step())});
+      return Submit(fence, RunCommand{std::move(*message.mutable_run_step())});
     case v1::CoordinatorMessage::kCommitStep:
       NoteCommit(message.commit_step().record());
-      return Submit(CommitCommand{std::move(*message.mutable_commit_step())});
+      return Submit(fence, CommitCommand{std::move(*message.mutable_commit_step())});
     case v1::CoordinatorMessage::kWriteCheckpoint:
-      return Submit(WriteShardCommand{std::move(*message.mutable_write_checkpoint()), TransportFenceOf(fence)});
+      return Submit(fence, WriteShardCommand{std::move(*message.mutable_write_checkpoint())});
     default:
       return Refuse(fence, absl::UnimplementedError("a message of a kind that this worker does not know"));
   }
@@ -193,11 +210,9 @@ void Agent::HandleOrder(v1::CoordinatorMessage& message) {
 
 void Agent::Handle(const ExecutorReply& reply) {
   const bool is_late = reply.generation != generation_;
-  const bool must_be_told = std::holds_alternative<AbortedReply>(reply.body) ||
-                            (reply.is_verdict && std::holds_alternative<ExecutorFailure>(reply.body));
-  if (std::holds_alternative<ReleasedReply>(reply.body) || (is_late && !must_be_told)) return;
+  if (std::holds_alternative<ReleasedReply>(reply.body) || (is_late && !MustBeTold(reply))) return;
   v1::WorkerMessage message = std::visit([](const auto& body) { return ToMessage(body); }, reply.body);
-  *message.mutable_fence() = filter_.FenceOf(filter_.job(), filter_.epoch());
+  *message.mutable_fence() = filter_.FenceOf(reply.fence.job, reply.fence.epoch);
   Send(std::move(message));
 }
 
@@ -209,8 +224,8 @@ void Agent::BeginGeneration(const std::string& reason) {
                  waiting_.end());
 }
 
-void Agent::Submit(decltype(ExecutorCommand::body) body) {
-  waiting_.push_back({generation_, std::move(body)});
+void Agent::Submit(const v1::Fence& fence, decltype(ExecutorCommand::body) body) {
+  waiting_.push_back({generation_, TransportFenceOf(fence), std::move(body)});
   SubmitNext();
 }
 

@@ -55,6 +55,7 @@ class Agent {
   void Loop();
 
   void Handle(v1::CoordinatorMessage& message);
+  void Drop(const v1::Fence& fence, const char* reason);
   void HandleAssign(const v1::Fence& fence, v1::AssignStages& assignment);
   void HandleAbort(const v1::Fence& fence, const v1::Abort& abort);
   void HandleRelease(const v1::Fence& fence);
@@ -62,9 +63,10 @@ class Agent {
   void HandleOrder(v1::CoordinatorMessage& message);
   void Handle(const ExecutorReply& reply);
 
-  // Ends what was asked before: it is interrupted, taken off the queue, or its answer is not sent. Commits stay.
+  // Ends what was asked before: it is interrupted, taken off the queue, or its answer is not sent. Commits stay, and a
+  // failure that has another cause is told.
   void BeginGeneration(const std::string& reason);
-  void Submit(decltype(ExecutorCommand::body) body);
+  void Submit(const v1::Fence& fence, decltype(ExecutorCommand::body) body);
   void SubmitNext();
   void NoteCommit(const v1::CommitRecord& record);
   TransportFence TransportFenceOf(const v1::Fence& fence) const;

@@ -58,6 +58,35 @@ class AgentAbortTest : public testing::Test {
   }
 
   AgentHarness harness_{{.num_stages = 2, .num_micro_batches = 3}};
+  // Holds the next update of worker 0, which cannot be interrupted, until LetUpdateFail.
+  void HoldUpdate() {
+    harness_.worker(0).on_update = [this] {
+      reached_.store(true);
+      while (hold_.load()) std::this_thread::yield();
+      return absl::InternalError("sick");
+    };
+  }
+  // When worker 0 has read all that was sent to it: it counts the message of an older term that comes last.
+  void LetUpdateFail() {
+    const uint64_t dropped = harness_.worker(0).agent->status().dropped_messages;
+    --harness_.term;
+    harness_.Send(0, AgentHarness::Abort());
+    ++harness_.term;
+    while (harness_.worker(0).agent->status().dropped_messages == dropped) std::this_thread::yield();
+    hold_.store(false);
+  }
+  void ExpectSickFailure(const v1::WorkerMessage& message, const char* job, uint64_t epoch) {
+    EXPECT_EQ(message.failure().code(), static_cast<int>(absl::StatusCode::kInternal)) << message.ShortDebugString();
+    EXPECT_EQ(message.failure().message(), "sick");
+    EXPECT_EQ(message.fence().job(), job);
+    EXPECT_EQ(message.fence().epoch(), epoch);
+  }
+  static v1::CoordinatorMessage Release() {
+    v1::CoordinatorMessage message;
+    message.mutable_release();
+    return message;
+  }
+
   std::atomic<bool> hold_{true}, reached_{false};
 };
 
@@ -96,6 +125,7 @@ TEST_F(AgentAbortTest, WhileConnecting) {
 
 TEST_F(AgentAbortTest, WhileIdleOrUnassigned) {
   AbortAll(0, 0);
+  ++harness_.epoch;
   harness_.Assign();
   AbortAll(0, 0);
   AbortAll(0, 0);
@@ -190,6 +220,70 @@ TEST_F(AgentAbortTest, CommitUnderWayIsNotCancelled) {
   if (message.has_step_applied()) message = harness_.Receive(0);  // answered before the abort was read
   EXPECT_EQ(message.aborted().applied_step(), 1u);
   EXPECT_EQ(message.aborted().prepared_step(), 0u);
+}
+
+TEST_F(AgentAbortTest, LateAnswersCarryTheFenceOfWhatTheyAnswer) {
+  HoldUpdate();
+  harness_.Assign();
+  harness_.Connect();
+  harness_.PrepareStep(1);
+  harness_.Send(0, AgentHarness::CommitStep(AgentHarness::Record(1)));
+  while (!reached_.load()) std::this_thread::yield();
+  harness_.Send(0, AgentHarness::Abort());
+  harness_.Send(0, Release());
+  harness_.job = "other";
+  harness_.epoch = 7;
+  harness_.Send(0, harness_.AssignStages(0));
+  LetUpdateFail();
+  ExpectSickFailure(harness_.Receive(0), "job", 1);
+  const v1::WorkerMessage aborted = harness_.Receive(0);
+  EXPECT_TRUE(aborted.has_aborted()) << aborted.ShortDebugString();
+  EXPECT_EQ(aborted.fence().job(), "job");
+  EXPECT_EQ(aborted.fence().epoch(), 1u);
+  const v1::WorkerMessage prepared = harness_.Receive(0);
+  EXPECT_TRUE(prepared.has_stages_prepared()) << prepared.ShortDebugString();
+  EXPECT_EQ(prepared.fence().job(), "other");
+  EXPECT_EQ(prepared.fence().epoch(), 7u);
+}
+
+TEST_F(AgentAbortTest, LateFailureWithACauseOfItsOwnIsTold) {
+  HoldUpdate();
+  harness_.Assign();
+  harness_.Connect();
+  harness_.PrepareStep(1);
+  harness_.epoch = 2;
+  harness_.Send(0, harness_.AssignStages(0, AgentHarness::Record(1)));  // applies the verdict that it carries
+  while (!reached_.load()) std::this_thread::yield();
+  harness_.epoch = 3;
+  harness_.Send(0, AgentHarness::Abort());
+  LetUpdateFail();
+  ExpectSickFailure(harness_.Receive(0), "job", 2);
+  const v1::WorkerMessage aborted = harness_.Receive(0);
+  EXPECT_TRUE(aborted.has_aborted()) << aborted.ShortDebugString();
+  EXPECT_EQ(aborted.fence().epoch(), 3u);
+}
+
+TEST_F(AgentAbortTest, EpochThatWasAbortedOrReleasedIsNotAssignedAgain) {
+  const auto expect_dropped = [&](uint64_t num_dropped) {
+    harness_.Send(0, harness_.AssignStages(0));
+    EXPECT_TRUE(harness_.IsQuiet(0));
+    EXPECT_EQ(harness_.worker(0).agent->status().dropped_messages, num_dropped);
+  };
+  AbortAll(0, 0);  // of what has not come yet
+  expect_dropped(1);
+  ++harness_.epoch;
+  harness_.Send(0, Release());
+  expect_dropped(2);
+  ++harness_.epoch;
+  harness_.Assign();
+  AbortAll(0, 0);
+  expect_dropped(3);
+  ++harness_.epoch;
+  harness_.Assign();
+  for (uint32_t rank = 0; rank < 2; ++rank) harness_.Send(rank, Release());
+  expect_dropped(4);
+  ++harness_.epoch;
+  harness_.Assign();
 }
 
 TEST_F(AgentAbortTest, StateOfOtherLayersIsRefusedAndNotDropped) {

@@ -20,7 +20,6 @@ namespace stagecoach {
 // plain, so that one day the two may be processes.
 struct PrepareCommand {
   v1::AssignStages assignment;
-  TransportFence fence;
 };
 struct ConnectCommand {
   v1::ConnectPeers peers;
@@ -33,7 +32,6 @@ struct CommitCommand {
 };
 struct WriteShardCommand {
   v1::WriteCheckpoint order;
-  TransportFence fence;
 };
 // Destroys the epoch; applies `last_commit` if it is the verdict of what is prepared.
 struct AbortCommand {
@@ -44,6 +42,7 @@ struct ReleaseCommand {};
 struct ExecutorCommand {
   // Counts assignments and aborts, so that the answer to what was asked before one of them is known as late.
   uint64_t generation = 0;
+  TransportFence fence;  // of the message that asked: what its answer carries, whatever has come since
   std::variant<ReleaseCommand, PrepareCommand, ConnectCommand, RunCommand, CommitCommand, WriteShardCommand,
                AbortCommand>
       body;
@@ -91,6 +90,7 @@ struct ExecutorFailure {
 
 struct ExecutorReply {
   uint64_t generation = 0;  // of the command
+  TransportFence fence;     // of the command
   bool is_verdict = false;  // the command carried one: its failure matters even when late
   std::variant<ReleasedReply, PreparedReply, ConnectedReply, RanReply, AppliedReply, ShardReply, AbortedReply,
                ExecutorFailure>

@@ -53,6 +53,7 @@ void ExecutorThread::Loop() {
     if (command.status().code() == absl::StatusCode::kDeadlineExceeded) continue;
     if (!command.ok()) break;
     reply_.generation = command->generation;
+    reply_.fence = command->fence;
     reply_.is_verdict =
         std::holds_alternative<CommitCommand>(command->body) || std::holds_alternative<AbortCommand>(command->body);
     reply_.body = std::visit([&](auto& body) { return Execute(*command, body); }, command->body);
@@ -70,27 +71,27 @@ ExecutorThread::ReplyBody ExecutorThread::Execute(const ExecutorCommand& /*comma
 }
 
 ExecutorThread::ReplyBody ExecutorThread::Execute(const ExecutorCommand& command, PrepareCommand& prepare) {
-  absl::StatusOr<PreparedReply> prepared = Prepare(command.generation, prepare);
+  absl::StatusOr<PreparedReply> prepared = Prepare(command, prepare);
   if (!prepared.ok()) return ExecutorFailure{prepared.status(), Step(0), ""};
   return *std::move(prepared);
 }
 
-absl::StatusOr<PreparedReply> ExecutorThread::Prepare(uint64_t generation, PrepareCommand& prepare) {
+absl::StatusOr<PreparedReply> ExecutorThread::Prepare(const ExecutorCommand& command, PrepareCommand& prepare) {
   SetEpoch(0, nullptr);
   const auto assignment = std::make_shared<const v1::AssignStages>(std::move(prepare.assignment));
   // Even when interrupted: the assignment may carry the verdict of what is prepared.
   STAGECOACH_RETURN_IF_ERROR(held_.Prepare(assignment));
-  STAGECOACH_RETURN_IF_ERROR(CheckNotInterrupted(generation));
+  STAGECOACH_RETURN_IF_ERROR(CheckNotInterrupted(command.generation));
   STAGECOACH_ASSIGN_OR_RETURN(std::unique_ptr<WorkerEpoch> epoch, WorkerEpoch::Create({.options = options_,
                                                                                        .device = held_.device(),
                                                                                        .states = held_.states(),
                                                                                        .assignment = assignment,
-                                                                                       .fence = prepare.fence}));
+                                                                                       .fence = command.fence}));
   PreparedReply reply{.endpoint = epoch->endpoint(),
                       .applied_step = held_.applied_step(),
                       .state_bytes = held_.state_bytes(),
                       .arena_bytes = epoch->arena_bytes()};
-  SetEpoch(generation, std::move(epoch));
+  SetEpoch(command.generation, std::move(epoch));
   return reply;
 }
 
@@ -145,8 +146,9 @@ ExecutorThread::ReplyBody ExecutorThread::Execute(const ExecutorCommand& command
   if (status.ok() && !held_.has_state()) status = absl::FailedPreconditionError("no state is held");
   const Step step(write.order.step());
   if (!status.ok()) return ExecutorFailure{status, step, ""};
+  const TransportFence& fence = command.fence;
   ShardWriter writer(options_.files, held_.device(),
-                     {.job = write.fence.job, .epoch = write.fence.epoch, .incarnation = write.fence.incarnation});
+                     {.job = fence.job, .epoch = fence.epoch, .incarnation = fence.incarnation});
   absl::StatusOr<v1::ShardWritten> written = writer.Write(held_.stream(), held_.states(), write.order);
   if (!written.ok()) return ExecutorFailure{WithContext(written.status(), "writing a shard"), step, ""};
   return ShardReply{*std::move(written)};

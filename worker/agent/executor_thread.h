@@ -44,7 +44,7 @@ class ExecutorThread {
   ReplyBody Execute(const ExecutorCommand& command, WriteShardCommand& write);
   ReplyBody Execute(const ExecutorCommand& command, AbortCommand& abort);
 
-  absl::StatusOr<PreparedReply> Prepare(uint64_t generation, PrepareCommand& prepare);
+  absl::StatusOr<PreparedReply> Prepare(const ExecutorCommand& command, PrepareCommand& prepare);
   absl::StatusOr<AppliedReply> Commit(const v1::CommitStep& commit);
   absl::Status CheckNotInterrupted(uint64_t generation);
   void SetEpoch(uint64_t generation, std::unique_ptr<WorkerEpoch> epoch);
