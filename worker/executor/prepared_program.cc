@@ -53,7 +53,7 @@ class ProgramPreparer {
 
   absl::StatusOr<std::span<std::byte>> Region(const v1::Slot& slot, const char* what) const;
   absl::StatusOr<std::span<std::byte>> StageSlot(const google::protobuf::RepeatedPtrField<v1::Slot>& slots, int index,
-                                                 uint64_t needed, const char* what) const;
+                                                 uint64_t needed, bool is_used, const char* what) const;
   absl::StatusOr<TransferSlots*> End(const std::vector<std::unique_ptr<TransferSlots>>& ends, uint32_t channel,
                                      int32_t slot, const char* what) const;
   int IndexOfStage(uint32_t stage) const;  // -1: not here
@@ -182,6 +182,9 @@ absl::StatusOr<PreparedInstruction> ProgramPreparer::PrepareInstruction(const v1
   prepared.micro_batch = action.micro_batch();
   prepared.stage = collaborators_.stages[static_cast<size_t>(stage)];
   prepared.state = collaborators_.states[static_cast<size_t>(stage)];
+  if (action.kind() == v1::ACTION_KIND_LOAD && instruction.load_slot() < 0) {
+    return absl::InvalidArgumentError("it names no load slot to load into");
+  }
   if (instruction.load_slot() >= 0 && action.kind() < v1::ACTION_KIND_SEND_FORWARD) {
     std::deque<LoadSlot>& loads = prepared_.load_slots[static_cast<size_t>(stage)];
     if (static_cast<size_t>(instruction.load_slot()) >= loads.size()) {
@@ -225,8 +228,12 @@ absl::Status ProgramPreparer::PrepareTransfers(const v1::Instruction& instructio
 }
 
 absl::StatusOr<std::span<std::byte>> ProgramPreparer::StageSlot(
-    const google::protobuf::RepeatedPtrField<v1::Slot>& slots, int index, uint64_t needed, const char* what) const {
-  if (index < 0) return std::span<std::byte>();
+    const google::protobuf::RepeatedPtrField<v1::Slot>& slots, int index, uint64_t needed, bool is_used,
+    const char* what) const {
+  if (index < 0) {
+    if (!is_used || needed == 0) return std::span<std::byte>();
+    return absl::InvalidArgumentError(absl::StrCat("it names no ", what, ", and the stage needs ", needed, " bytes"));
+  }
   if (index >= slots.size()) return absl::InvalidArgumentError(absl::StrCat("there is no ", what, " ", index));
   STAGECOACH_ASSIGN_OR_RETURN(const std::span<std::byte> region, Region(slots.Get(index), what));
   if (region.size() < needed) {
@@ -246,12 +253,12 @@ absl::Status ProgramPreparer::PrepareMemory(const v1::Instruction& instruction, 
   const v1::StageSlots& slots = program_.stages(stage);
   const StageSlotBytes& needed = prepared.stage->slot_bytes();
   StageMemoryView& memory = prepared.memory;
-  STAGECOACH_ASSIGN_OR_RETURN(memory.saved,
-                              StageSlot(slots.saved(), instruction.saved_slot(), needed.saved, "saved slot"));
+  STAGECOACH_ASSIGN_OR_RETURN(memory.saved, StageSlot(slots.saved(), instruction.saved_slot(), needed.saved,
+                                                      kind != v1::ACTION_KIND_BACKWARD_WEIGHT, "saved slot"));
   STAGECOACH_ASSIGN_OR_RETURN(memory.shared,
-                              StageSlot(slots.shared(), instruction.shared_slot(), needed.shared, "shared slot"));
-  STAGECOACH_ASSIGN_OR_RETURN(memory.pending,
-                              StageSlot(slots.pending(), instruction.pending_slot(), needed.pending, "pending slot"));
+                              StageSlot(slots.shared(), instruction.shared_slot(), needed.shared, true, "shared slot"));
+  STAGECOACH_ASSIGN_OR_RETURN(memory.pending, StageSlot(slots.pending(), instruction.pending_slot(), needed.pending,
+                                                        kind != v1::ACTION_KIND_FORWARD, "pending slot"));
   STAGECOACH_ASSIGN_OR_RETURN(memory.scratch, Region(program_.scratch(), "the scratch region"));
   if (memory.scratch.size() < needed.scratch) {
     return absl::InvalidArgumentError(

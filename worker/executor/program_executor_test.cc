@@ -246,6 +246,28 @@ TEST(ProgramExecutorTest, RefusesProgramsThatDoNotFit) {
               HasSubstr("a load slot of stage 0 has 64 bytes"));
 }
 
+TEST(ProgramExecutorTest, RefusesInstructionsThatNameNoSlotThoughTheyNeedOne) {
+  const PipelineShape shape{.num_stages = 1, .num_micro_batches = 1};
+  ExecutorHarness harness(shape);
+  const auto expect_refused = [&](v1::ActionKind kind, void (v1::Instruction::*set)(int32_t), const char* text) {
+    v1::StageProgram program = harness.worker(0).program;
+    for (v1::Instruction& instruction : *program.mutable_instructions()) {
+      if (instruction.action().kind() == kind) (instruction.*set)(-1);
+    }
+    const absl::Status status = harness.Create(0, program).status();
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << text;
+    EXPECT_THAT(std::string(status.message()), HasSubstr(text));
+  };
+  expect_refused(v1::ACTION_KIND_LOAD, &v1::Instruction::set_load_slot, "0LOAD0: it names no load slot");
+  expect_refused(v1::ACTION_KIND_FORWARD, &v1::Instruction::set_saved_slot, "0F0: it names no saved slot");
+  expect_refused(v1::ACTION_KIND_FORWARD, &v1::Instruction::set_shared_slot, "0F0: it names no shared slot");
+  expect_refused(v1::ACTION_KIND_BACKWARD_INPUT, &v1::Instruction::set_saved_slot, "0I0: it names no saved slot");
+  expect_refused(v1::ACTION_KIND_BACKWARD_INPUT, &v1::Instruction::set_shared_slot, "0I0: it names no shared slot");
+  expect_refused(v1::ACTION_KIND_BACKWARD_INPUT, &v1::Instruction::set_pending_slot, "0I0: it names no pending slot");
+  expect_refused(v1::ACTION_KIND_BACKWARD_WEIGHT, &v1::Instruction::set_shared_slot, "0W0: it names no shared slot");
+  expect_refused(v1::ACTION_KIND_BACKWARD_WEIGHT, &v1::Instruction::set_pending_slot, "0W0: it names no pending slot");
+}
+
 TEST(ProgramExecutorTest, AsynchronousDeviceGetsEventsWithEveryPost) {
   PipelineShape shape{.num_stages = 2, .num_micro_batches = 3};
   ExecutorHarness harness(shape, {.asynchronous = true});
