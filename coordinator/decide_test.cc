@@ -357,7 +357,7 @@ TEST_F(DecideTest, StepAppliedOfAStepThatIsNotCommittedIsIgnored) {
 TEST_F(DecideTest, MessagesOfAnotherEpochIncarnationTermOrJobAreIgnored) {
   const JobId job = StartOnThree();
   const v1::WorkerMessage vote = *harness_.workers["a"]->Answer(harness_.inbox["a"].front());
-  for (const uint64_t other : {0, 2, 7}) {
+  for (const uint64_t other : {0u, 2u, 7u}) {
     v1::WorkerMessage stale = vote;
     stale.mutable_fence()->set_epoch(other);
     EXPECT_FALSE(harness_.Say("a", stale)) << "epoch " << other;
