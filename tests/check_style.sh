@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Formatting, include edges, and what is too long. Prints offenders; fails on formatting, edges, and functions over 60 lines.
+# Formatting and include edges: prints offenders and fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
