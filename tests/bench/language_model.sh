@@ -20,7 +20,7 @@ $stagecoach train tests/bench/language_model.yaml --workers "$workers" -o jsonl 
 python3 - "$log" "$ngram" <<'PY'
 import json, sys
 events = [json.loads(line) for line in open(sys.argv[1])]
-steps = [e for e in events if "step" in e]
+steps = [e for e in events if "loss" in e]
 validated = [(e["validation_loss"], e["step"]) for e in steps if e.get("validation_loss") is not None]
 for loss, step in validated:
     print(f"step {step}: validation {loss:.4f}")
