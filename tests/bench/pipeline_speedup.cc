@@ -12,6 +12,8 @@
 //   bar           0.93 x 1.88 x scaling / 2, where 1.88 = 2 x 16 / (16 + 1) is what 1F1B allows; void when the
 //                 scaling is under 1.9, since then the machine was not free
 //   bubble        as the job reports it for two workers: idle time of the stages in the step's span
+//                 (a stage sends the gradient of its input before it computes its weights' gradients, so that the
+//                 speed-up can pass 1F1B's ideal, which counts a backward as one piece)
 //   processor     of the whole process / time that passed: 2 is all of two cores
 //
 // --idle holds one of two workers inside an operation (asleep, as a device does that works by itself), first the last
