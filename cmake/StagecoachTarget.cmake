@@ -21,7 +21,7 @@ endfunction()
 # stagecoach_test(FOLDER SOURCES a_test.cc ... [DEPENDS ...]): one GoogleTest program for the tests beside a folder's sources.
 # Each of its cases is a test of ctest, so that they run in parallel and are reported by name.
 function(stagecoach_test folder)
-  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TIMEOUT;NAME" "SOURCES;DEPENDS;LABELS")
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TIMEOUT;NAME" "SOURCES;DEPENDS")
   if(NOT STAGECOACH_BUILD_TESTS)
     return()
   endif()
@@ -48,7 +48,7 @@ function(stagecoach_test folder)
   target_link_libraries(${target} PRIVATE stagecoach_warnings GTest::gtest GTest::gmock GTest::gtest_main)
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-    TEST_PREFIX "${folder}/" PROPERTIES TIMEOUT ${ARG_TIMEOUT} LABELS "${ARG_LABELS}")
+    TEST_PREFIX "${folder}/" PROPERTIES TIMEOUT ${ARG_TIMEOUT})
 endfunction()
 
 # stagecoach_binary(NAME SOURCES ... DEPENDS ...): an executable in bin/, where the three binaries and the benchmarks are.

@@ -209,6 +209,10 @@ void AddElementwise(TestDevice& device, const ModelShape& shape, std::vector<Ope
                           return on.elementwise().EnqueueAdd(stream, operands[0].tensor, operands[1].tensor,
                                                              operands[2].tensor);
                         }});
+}
+
+void AddDropout(TestDevice& device, const ModelShape& shape, std::vector<Operation>& operations) {
+  const auto dims = {shape.samples, shape.seq, shape.hidden()};
   for (const double probability : {0.0, 0.1, 0.9}) {
     const std::string suffix = std::to_string(static_cast<int>(100 * probability));
     operations.push_back({"Dropout" + suffix,
@@ -228,6 +232,10 @@ void AddElementwise(TestDevice& device, const ModelShape& shape, std::vector<Ope
                                                                       operands[1].tensor, operands[2].tensor);
                           }});
   }
+}
+
+void AddFills(TestDevice& device, const ModelShape& shape, std::vector<Operation>& operations) {
+  const auto dims = {shape.samples, shape.seq, shape.hidden()};
   operations.push_back({"Fill",
                         kUnit,
                         true,
@@ -411,6 +419,8 @@ std::vector<Operation> EveryOperation(TestDevice& device, const ModelShape& shap
   AddAttention(device, shape, operations);
   AddNorms(device, shape, operations);
   AddElementwise(device, shape, operations);
+  AddDropout(device, shape, operations);
+  AddFills(device, shape, operations);
   AddEmbeddings(device, shape, operations);
   AddCrossEntropy(device, shape, operations);
   AddAdamW(device, shape, operations);
