@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "coordinator/journal/memory_store.h"
+#include "coordinator/journal/sqlite_store.h"
+#include "tests/testing/temporary_directory.h"
 
 namespace stagecoach {
 namespace {
@@ -97,6 +99,32 @@ TEST_P(StoreTest, RefusesASnapshotThatIsOutOfOrder) {
   EXPECT_EQ(Contents(*store), (std::vector<std::string>{"1a"}));
 }
 
+TEST_P(StoreTest, GoesOnAfterASnapshotOfEverything) {
+  const auto store = OpenAndLock();
+  ASSERT_TRUE(store->Append(Entry(1, "a"), SyncMode::kBuffered).ok());
+  ASSERT_TRUE(store->Append(Entry(2, "b"), SyncMode::kSynced).ok());
+  ASSERT_TRUE(store->Snapshot({Entry(2, "s")}, 2).ok());
+  EXPECT_EQ(store->Append(Entry(2, "c"), SyncMode::kSynced).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_TRUE(store->Append(Entry(3, "c"), SyncMode::kBuffered).ok());
+  EXPECT_EQ(Contents(*store), (std::vector<std::string>{"2s", "3c"}));
+}
+
+TEST_P(StoreTest, KeepsEveryFieldOfAnEntry) {
+  v1::JournalEntry entry = Entry(1, "job");
+  entry.mutable_job_submitted()->mutable_spec()->set_name(std::string("a\0b", 3));
+  entry.mutable_job_submitted()->set_submission_id(std::string(1 << 20, 'x'));
+  const auto store = OpenAndLock();
+  ASSERT_TRUE(store->Append(entry, SyncMode::kSynced).ok());
+  std::string read;
+  EXPECT_TRUE(store
+                  ->ReadAll([&](const v1::JournalEntry& stored) {
+                    read = stored.SerializeAsString();
+                    return absl::OkStatus();
+                  })
+                  .ok());
+  EXPECT_EQ(read, entry.SerializeAsString());
+}
+
 TEST_P(StoreTest, ReadingStopsAtTheVisitorsError) {
   const auto store = OpenAndLock();
   ASSERT_TRUE(store->Append(Entry(1, "a"), SyncMode::kSynced).ok());
@@ -114,7 +142,15 @@ OpenStore NewMemoryJournal() {
   return [journal = std::make_shared<MemoryJournal>()] { return std::make_unique<MemoryStore>(journal); };
 }
 
-INSTANTIATE_TEST_SUITE_P(All, StoreTest, testing::Values(Implementation{"Memory", NewMemoryJournal}),
+OpenStore NewSqliteJournal() {
+  return [directory = std::make_shared<TemporaryDirectory>()] {
+    return std::make_unique<SqliteStore>(directory->Path("journal.sqlite"));
+  };
+}
+
+INSTANTIATE_TEST_SUITE_P(All, StoreTest,
+                         testing::Values(Implementation{"Memory", NewMemoryJournal},
+                                         Implementation{"Sqlite", NewSqliteJournal}),
                          [](const auto& test) { return test.param.name; });
 
 }  // namespace
