@@ -70,9 +70,9 @@ TEST(ProtoJsonTest, IndentsTwoSpacesALevel) {
   shard.set_file("f");
   v1::Placement placement;
   placement.add_members()->set_worker("w");
-  EXPECT_EQ(
-      PrintJson(placement, JsonLayout::kIndented),
-      "{\n  \"epoch\": 0,\n  \"members\": [\n    {\n      \"worker\": \"w\",\n      \"incarnation\": 0\n    }\n  ]\n}");
+  EXPECT_EQ(PrintJson(placement, JsonLayout::kIndented),
+            "{\n  \"epoch\": 0,\n  \"members\": [\n    {\n      \"worker\": \"w\",\n      \"incarnation\": 0,\n"
+            "      \"memory_bytes\": 0\n    }\n  ]\n}");
 }
 
 TEST(ProtoJsonTest, DoublesReadBackToTheSameBits) {
