@@ -1,0 +1,163 @@
+#include "client/coordinator_client/coordinator_client.h"
+
+#include <random>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
+#include "absl/time/clock.h"
+#include "client/coordinator_client/backoff.h"
+#include "common/clock.h"
+#include "common/status_macros.h"
+#include "grpcpp/create_channel.h"
+#include "grpcpp/security/credentials.h"
+
+namespace stagecoach {
+namespace {
+
+constexpr absl::Duration kFirstWait = absl::Milliseconds(50);
+constexpr absl::Duration kLongestWait = absl::Seconds(1);
+constexpr int kMaxReceivedBytes = 64 << 20;  // all jobs that a coordinator knows
+
+std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address) {
+  grpc::ChannelArguments arguments;
+  arguments.SetMaxReceiveMessageSize(kMaxReceivedBytes);
+  // A coordinator that restarts is back within a second: do not make it wait for gRPC's own, longer patience.
+  arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 50);
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 1000);  // also the deadline of one attempt to connect
+  arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
+  // So that a follower of a quiet job notices a host that is gone.
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIME_MS, 10'000);
+  arguments.SetInt(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, 3'000);
+  arguments.SetInt(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  // http_proxy is for the web; a coordinator is dialled directly, on loopback above all.
+  arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
+  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+}
+
+std::string RandomId() {
+  std::random_device random;
+  return absl::StrFormat("%08x%08x%08x%08x", random(), random(), random(), random());
+}
+
+bool HasNoAnswer(const absl::Status& status) { return absl::IsUnavailable(status) || absl::IsDeadlineExceeded(status); }
+
+}  // namespace
+
+CoordinatorClient::CoordinatorClient(Options options)
+    : options_(std::move(options)),
+      channel_(OpenChannel(options_.address)),
+      stub_(v1::CoordinatorService::NewStub(channel_)) {}
+
+bool CoordinatorClient::IsConnected() const { return channel_->GetState(false) == GRPC_CHANNEL_READY; }
+
+CoordinatorClient::Outcome CoordinatorClient::Call(const Attempt& attempt) {
+  const Clock& clock = Clock::Real();
+  const absl::Duration give_up = clock.Now() + options_.retry_for;
+  Backoff backoff(kFirstWait, kLongestWait);
+  Outcome outcome;
+  for (;;) {
+    grpc::ClientContext context;
+    context.set_deadline(absl::ToChronoTime(absl::Now() + options_.attempt_timeout));
+    outcome.status = FromGrpc(attempt(&context));
+    if (!HasNoAnswer(outcome.status)) return outcome;
+    const absl::Duration left = give_up - clock.Now();
+    if (left <= absl::ZeroDuration()) break;
+    if (!outcome.in_doubt) options_.on_outage(outcome.status);
+    outcome.in_doubt = true;
+    absl::SleepFor(std::min(left, backoff.Next()));
+  }
+  outcome.status = absl::UnavailableError(
+      absl::StrCat("the coordinator at ", options_.address, " cannot be reached: ", outcome.status.message()));
+  return outcome;
+}
+
+absl::StatusOr<std::string> CoordinatorClient::SubmitJob(v1::SubmitJobRequest request) {
+  if (request.submission_id().empty()) request.set_submission_id(RandomId());
+  v1::SubmitJobResponse response;
+  const Outcome outcome =
+      Call([&](grpc::ClientContext* context) { return stub_->SubmitJob(context, request, &response); });
+  STAGECOACH_RETURN_IF_ERROR(outcome.status);
+  return response.job();
+}
+
+absl::StatusOr<v1::Job> CoordinatorClient::GetJob(const std::string& job) {
+  v1::GetJobRequest request;
+  request.set_job(job);
+  v1::GetJobResponse response;
+  STAGECOACH_RETURN_IF_ERROR(
+      Call([&](grpc::ClientContext* context) { return stub_->GetJob(context, request, &response); }).status);
+  return std::move(*response.mutable_job());
+}
+
+absl::StatusOr<v1::ListJobsResponse> CoordinatorClient::ListJobs() {
+  v1::ListJobsResponse response;
+  STAGECOACH_RETURN_IF_ERROR(
+      Call([&](grpc::ClientContext* context) { return stub_->ListJobs(context, {}, &response); }).status);
+  return response;
+}
+
+absl::StatusOr<v1::ListWorkersResponse> CoordinatorClient::ListWorkers() {
+  v1::ListWorkersResponse response;
+  STAGECOACH_RETURN_IF_ERROR(
+      Call([&](grpc::ClientContext* context) { return stub_->ListWorkers(context, {}, &response); }).status);
+  return response;
+}
+
+absl::StatusOr<v1::GetVersionResponse> CoordinatorClient::GetVersion() {
+  v1::GetVersionResponse response;
+  STAGECOACH_RETURN_IF_ERROR(
+      Call([&](grpc::ClientContext* context) { return stub_->GetVersion(context, {}, &response); }).status);
+  return response;
+}
+
+absl::Status CoordinatorClient::Change(const std::string& job, const Attempt& attempt,
+                                       const std::function<bool(v1::JobState)>& is_done) {
+  const Outcome outcome = Call(attempt);
+  if (!outcome.in_doubt || !absl::IsFailedPrecondition(outcome.status)) return outcome.status;
+  const absl::StatusOr<v1::Job> now = GetJob(job);
+  return now.ok() && is_done(now->status().state()) ? absl::OkStatus() : outcome.status;
+}
+
+absl::Status CoordinatorClient::CancelJob(const std::string& job) {
+  v1::CancelJobRequest request;
+  request.set_job(job);
+  v1::CancelJobResponse response;
+  return Change(
+      job, [&](grpc::ClientContext* context) { return stub_->CancelJob(context, request, &response); },
+      [](v1::JobState state) { return state == v1::JOB_STATE_CANCELLED || state == v1::JOB_STATE_CANCELLING; });
+}
+
+absl::Status CoordinatorClient::PauseJob(const std::string& job) {
+  v1::PauseJobRequest request;
+  request.set_job(job);
+  v1::PauseJobResponse response;
+  return Change(
+      job, [&](grpc::ClientContext* context) { return stub_->PauseJob(context, request, &response); },
+      [](v1::JobState state) { return state == v1::JOB_STATE_PAUSED; });
+}
+
+absl::Status CoordinatorClient::ResumeJob(const std::string& job) {
+  v1::ResumeJobRequest request;
+  request.set_job(job);
+  v1::ResumeJobResponse response;
+  return Change(
+      job, [&](grpc::ClientContext* context) { return stub_->ResumeJob(context, request, &response); },
+      [](v1::JobState state) { return state == v1::JOB_STATE_RUNNING; });
+}
+
+MessageStream<v1::JobEvent>::Prepare CoordinatorClient::FollowJob(v1::FollowJobRequest request) {
+  return
+      [stub = stub_.get(), request = std::move(request)](grpc::ClientContext* context, grpc::CompletionQueue* queue) {
+        return stub->PrepareAsyncFollowJob(context, request, queue);
+      };
+}
+
+MessageStream<v1::LogRecord>::Prepare CoordinatorClient::FollowLogs(v1::FollowLogsRequest request) {
+  return
+      [stub = stub_.get(), request = std::move(request)](grpc::ClientContext* context, grpc::CompletionQueue* queue) {
+        return stub->PrepareAsyncFollowLogs(context, request, queue);
+      };
+}
+
+}  // namespace stagecoach

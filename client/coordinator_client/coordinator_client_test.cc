@@ -1,0 +1,125 @@
+#include "client/coordinator_client/coordinator_client.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "client/coordinator_client/testing/fake_coordinator_service.h"
+
+namespace stagecoach {
+namespace {
+
+using testing::ElementsAre;
+using testing::SizeIs;
+using When = FakeCoordinatorService::When;
+
+class CoordinatorClientTest : public testing::Test {
+ protected:
+  CoordinatorClient Client(absl::Duration retry_for = absl::Seconds(20)) {
+    return CoordinatorClient({.address = service_.address(),
+                              .retry_for = retry_for,
+                              .on_outage = [this](const absl::Status&) { ++outages_; }});
+  }
+  static v1::SubmitJobRequest Submission(const std::string& name) {
+    v1::SubmitJobRequest request;
+    request.mutable_spec()->set_name(name);
+    return request;
+  }
+  void PutJob(const std::string& name, v1::JobState state) {
+    v1::Job job;
+    job.mutable_status()->set_job(name);
+    job.mutable_status()->set_state(state);
+    service_.PutJob(job);
+  }
+
+  FakeCoordinatorService service_;
+  int outages_ = 0;
+};
+
+TEST_F(CoordinatorClientTest, GivesWhatTheCoordinatorAnswers) {
+  PutJob("a", v1::JOB_STATE_RUNNING);
+  v1::WorkerDescription worker;
+  worker.set_name("worker-0");
+  service_.PutWorker(worker);
+  CoordinatorClient client = Client();
+  EXPECT_EQ(client.GetJob("a")->status().state(), v1::JOB_STATE_RUNNING);
+  EXPECT_EQ(client.ListJobs()->jobs_size(), 1);
+  EXPECT_EQ(client.ListWorkers()->workers(0).name(), "worker-0");
+  EXPECT_EQ(client.GetVersion()->build_version(), "1.2.3");
+  EXPECT_EQ(outages_, 0);
+}
+
+TEST_F(CoordinatorClientTest, PassesTheCoordinatorsErrorsOn) {
+  PutJob("a", v1::JOB_STATE_SUCCEEDED);
+  CoordinatorClient client = Client();
+  EXPECT_EQ(client.GetJob("none").status(), absl::NotFoundError("no job named none"));
+  EXPECT_TRUE(absl::IsFailedPrecondition(client.CancelJob("a")));
+  EXPECT_TRUE(absl::IsAlreadyExists(client.SubmitJob(Submission("a")).status()));
+  EXPECT_EQ(outages_, 0);
+}
+
+TEST_F(CoordinatorClientTest, CallsAgainWhenThereWasNoAnswer) {
+  PutJob("a", v1::JOB_STATE_RUNNING);
+  service_.Fail("GetJob", absl::StatusCode::kUnavailable);
+  service_.Fail("GetJob", absl::StatusCode::kDeadlineExceeded);
+  EXPECT_TRUE(Client().GetJob("a").ok());
+  EXPECT_EQ(service_.calls().count["GetJob"], 3);
+  EXPECT_EQ(outages_, 1);
+}
+
+TEST_F(CoordinatorClientTest, OutlivesARestart) {
+  PutJob("a", v1::JOB_STATE_RUNNING);
+  CoordinatorClient client = Client();
+  EXPECT_TRUE(client.GetJob("a").ok());
+  service_.Stop();
+  service_.Start();
+  EXPECT_TRUE(client.GetJob("a").ok());
+}
+
+TEST_F(CoordinatorClientTest, GivesUpWithTheAddress) {
+  service_.Stop();
+  const absl::Status status = Client(absl::Milliseconds(120)).ListJobs().status();
+  EXPECT_TRUE(absl::IsUnavailable(status));
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr(service_.address()));
+  EXPECT_EQ(outages_, 1);
+}
+
+TEST_F(CoordinatorClientTest, ASubmissionMadeTwiceIsOneJob) {
+  service_.Fail("SubmitJob", absl::StatusCode::kUnavailable, When::kAfter);
+  EXPECT_EQ(*Client().SubmitJob(Submission("a")), "a");
+  const FakeCoordinatorService::Calls calls = service_.calls();
+  ASSERT_THAT(calls.submissions, SizeIs(2));
+  EXPECT_EQ(calls.submissions[0].submission_id(), calls.submissions[1].submission_id());
+  EXPECT_THAT(calls.submissions[0].submission_id(), SizeIs(32));
+}
+
+TEST_F(CoordinatorClientTest, SubmissionsAreDifferentUnlessTheUserSaysSo) {
+  CoordinatorClient client = Client();
+  ASSERT_TRUE(client.SubmitJob(Submission("a")).ok());
+  ASSERT_TRUE(client.SubmitJob(Submission("b")).ok());
+  v1::SubmitJobRequest named = Submission("c");
+  named.set_submission_id("mine");
+  ASSERT_TRUE(client.SubmitJob(named).ok());
+  const FakeCoordinatorService::Calls calls = service_.calls();
+  EXPECT_NE(calls.submissions[0].submission_id(), calls.submissions[1].submission_id());
+  EXPECT_EQ(calls.submissions[2].submission_id(), "mine");
+}
+
+TEST_F(CoordinatorClientTest, AChangeWhoseAnswerWasLostIsNoFailure) {
+  PutJob("a", v1::JOB_STATE_RUNNING);
+  service_.Fail("CancelJob", absl::StatusCode::kUnavailable, When::kAfter);
+  EXPECT_EQ(Client().CancelJob("a"), absl::OkStatus());
+  EXPECT_THAT(service_.calls().changes, ElementsAre("cancel a", "cancel a"));
+
+  PutJob("b", v1::JOB_STATE_PAUSED);
+  service_.Fail("ResumeJob", absl::StatusCode::kUnavailable, When::kAfter);
+  EXPECT_EQ(Client().ResumeJob("b"), absl::OkStatus());
+}
+
+TEST_F(CoordinatorClientTest, AChangeThatAnotherForestalledIsOne) {
+  PutJob("a", v1::JOB_STATE_SUCCEEDED);
+  service_.Fail("CancelJob", absl::StatusCode::kUnavailable, When::kBefore);
+  EXPECT_TRUE(absl::IsFailedPrecondition(Client().CancelJob("a")));
+}
+
+}  // namespace
+}  // namespace stagecoach
