@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "worker/transport/transport_errors.h"
 
 namespace stagecoach {
 namespace {
@@ -39,8 +40,7 @@ absl::StatusOr<Transfer*> InProcessEdge::Post(EdgeEnd end, EdgePost post) {
   if (!poster.failure.ok()) return poster.failure;
   InProcessTransfer& transfer = poster.ring[poster.num_posted % poster.ring.size()];
   if (transfer.state_ == InProcessTransfer::State::kPosted || transfer.state_ == InProcessTransfer::State::kCopying) {
-    return absl::InternalError(absl::StrCat(name_, ": ", TagText(post.tag), " posted while all ", poster.ring.size(),
-                                            " slots are outstanding; the program posts more than the channel has"));
+    return TooManyPostsError(name_, post.tag, poster.ring.size());
   }
   transfer.post_ = std::move(post);
   transfer.state_ = InProcessTransfer::State::kPosted;
@@ -71,9 +71,7 @@ absl::Status InProcessEdge::Wait(InProcessTransfer& transfer, absl::Duration tim
     if (const absl::Status& failure = side(transfer.end_).failure; !failure.ok()) return failure;
     if (!changed_.WaitUntil(mutex_, deadline) && transfer.state_ == State::kPosted &&
         side(transfer.end_).failure.ok()) {
-      return absl::DeadlineExceededError(absl::StrCat(name_, ": the other end did not post ",
-                                                      TagText(transfer.post_.tag), " within ",
-                                                      absl::FormatDuration(timeout)));
+      return NotPostedError(name_, transfer.post_.tag, timeout);
     }
   }
   return absl::OkStatus();
@@ -117,10 +115,9 @@ void InProcessEdge::Match() {
 }
 
 absl::Status InProcessEdge::CheckPair(const EdgePost& sent, const EdgePost& received) const {
-  if (sent.tag == received.tag && sent.bytes == received.bytes) return absl::OkStatus();
-  return absl::DataLossError(absl::StrCat(name_, ": sent ", TagText(sent.tag), " (", sent.bytes,
-                                          " bytes), but the receiver posted ", TagText(received.tag), " (",
-                                          received.bytes, " bytes); the programs of the two workers do not agree"));
+  const PostedTransfer at_sender{sent.tag, sent.bytes};
+  const PostedTransfer at_receiver{received.tag, received.bytes};
+  return at_sender == at_receiver ? absl::OkStatus() : MismatchError(name_, at_sender, at_receiver);
 }
 
 absl::Status InProcessEdge::Copy(const EdgePost& sent, const EdgePost& received) const {

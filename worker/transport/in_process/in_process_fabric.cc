@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/strip.h"
 #include "common/status_macros.h"
+#include "worker/transport/transport_errors.h"
 
 namespace stagecoach {
 namespace {
@@ -20,21 +21,6 @@ absl::StatusOr<InProcessFabric::MemberId> MemberOf(const std::string& endpoint) 
         absl::StrCat("\"", endpoint, "\" is not an endpoint of the in-process transport"));
   }
   return member;
-}
-
-std::string FenceText(const TransportFence& fence) {
-  return absl::StrCat("job ", fence.job.value(), ", epoch ", fence.epoch.value(), ", incarnation ",
-                      fence.incarnation.value());
-}
-
-std::string EdgeName(const v1::ChannelSpec& spec) {
-  return absl::StrCat(ChannelKindText(spec.kind()), " channel from stage ", spec.from_stage(), " (worker rank ",
-                      spec.from_worker_rank(), ") to stage ", spec.to_stage(), " (worker rank ", spec.to_worker_rank(),
-                      ")");
-}
-
-absl::Status GoneError(WorkerRank rank, const absl::Status& reason) {
-  return absl::UnavailableError(absl::StrCat("worker rank ", rank.value(), " is gone: ", reason.message()));
 }
 
 }  // namespace
@@ -68,8 +54,7 @@ absl::Status InProcessFabric::Connect(MemberId member, std::span<const Transport
     }
     if (missing.empty()) return absl::OkStatus();
     if (expired) {
-      return absl::DeadlineExceededError(absl::StrCat("worker rank ", self.rank.value(), ": no connection from ranks ",
-                                                      missing, " within ", absl::FormatDuration(timeout)));
+      return MissingPeersError(self.rank, missing, timeout);
     }
     expired = !changed_.WaitUntil(mutex_, deadline);
   }
@@ -95,17 +80,15 @@ absl::StatusOr<bool> InProcessFabric::HasConnected(const Member& member, WorkerR
   const TransportFence fence{member.fence.job, member.fence.epoch, expected.incarnation};
   if (peer.fence.job != fence.job || peer.fence.epoch != fence.epoch || peer.fence.incarnation != fence.incarnation ||
       peer.rank != rank) {
-    return absl::AbortedError(absl::StrCat("worker rank ", rank.value(), " is not the expected peer: it is ",
-                                           FenceText(peer.fence), ", rank ", peer.rank.value(), "; expected ",
-                                           FenceText(fence)));
+    return WrongPeerError(rank, peer.fence, peer.rank, fence);
   }
   return !peer.peers.empty();
 }
 
 absl::Status InProcessFabric::CheckAlive(const Member& member, WorkerRank rank) const {
   const auto peer = members_.find(member.peers[rank.value()]);
-  if (peer == members_.end()) return GoneError(rank, absl::CancelledError("its transport was destroyed"));
-  return peer->second.gone.ok() ? absl::OkStatus() : GoneError(rank, peer->second.gone);
+  if (peer == members_.end()) return PeerGoneError(rank, "its transport was destroyed");
+  return peer->second.gone.ok() ? absl::OkStatus() : PeerGoneError(rank, peer->second.gone.message());
 }
 
 absl::StatusOr<InProcessFabric::OpenedEdge> InProcessFabric::Open(MemberId member, const v1::ChannelSpec& spec) {
@@ -117,7 +100,7 @@ absl::StatusOr<InProcessFabric::OpenedEdge> InProcessFabric::Open(MemberId membe
   const WorkerRank to(spec.to_worker_rank());
   if ((from != self.rank && to != self.rank) || from.value() >= self.peers.size() || to.value() >= self.peers.size()) {
     return absl::InvalidArgumentError(
-        absl::StrCat(EdgeName(spec), ": not of worker rank ", self.rank.value(), " of ", self.peers.size()));
+        absl::StrCat(ChannelText(spec), ": not of worker rank ", self.rank.value(), " of ", self.peers.size()));
   }
   if (from != self.rank) STAGECOACH_RETURN_IF_ERROR(CheckAlive(self, from));
   if (to != self.rank) STAGECOACH_RETURN_IF_ERROR(CheckAlive(self, to));
@@ -127,7 +110,7 @@ absl::StatusOr<InProcessFabric::OpenedEdge> InProcessFabric::Open(MemberId membe
 absl::StatusOr<InProcessFabric::OpenedEdge> InProcessFabric::OpenBetween(MemberId member, MemberId from, MemberId to,
                                                                          const v1::ChannelSpec& spec) {
   auto& edge = edges_[EdgeKey(from, to, spec.from_stage(), spec.to_stage(), spec.kind())];
-  if (edge == nullptr) edge = std::make_shared<InProcessEdge>(EdgeName(spec));
+  if (edge == nullptr) edge = std::make_shared<InProcessEdge>(ChannelText(spec));
   OpenedEdge opened{.edge = edge, .is_sender = from == member, .is_receiver = to == member};
   if (opened.is_sender) STAGECOACH_RETURN_IF_ERROR(edge->Open(EdgeEnd::kSender, spec.num_slots()));
   if (opened.is_receiver) STAGECOACH_RETURN_IF_ERROR(edge->Open(EdgeEnd::kReceiver, spec.num_slots()));
@@ -147,7 +130,7 @@ void InProcessFabric::Abort(MemberId member, const absl::Status& reason) {
     Member& self = members_.at(member);
     if (self.gone.ok()) self.gone = reason;
     first_reason = self.gone;
-    peers_reason = GoneError(self.rank, self.gone);
+    peers_reason = PeerGoneError(self.rank, self.gone.message());
     for (const auto& [key, edge] : edges_) {
       const bool is_sender = std::get<0>(key) == member;
       const bool is_receiver = std::get<1>(key) == member;

@@ -3,40 +3,11 @@
 #include <string>
 #include <utility>
 
-#include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "worker/transport/in_process/in_process_channel.h"
 
 namespace stagecoach {
 namespace {
-
-class InProcessChannel final : public Channel {
- public:
-  explicit InProcessChannel(InProcessFabric::OpenedEdge opened) : opened_(std::move(opened)) {}
-
-  ~InProcessChannel() override {
-    const absl::Status here = absl::AbortedError("the channel was closed");
-    const absl::Status there = absl::UnavailableError("the peer closed the channel");
-    opened_.edge->Fail(opened_.is_sender ? here : there, opened_.is_receiver ? here : there);
-  }
-
-  absl::StatusOr<Transfer*> Send(TransferTag tag, std::span<const std::byte> buffer, const EventRef& ready) override {
-    if (!opened_.is_sender) return absl::InternalError(absl::StrCat("the sender of ", TagText(tag), " is not here"));
-    // The edge reads a sender's buffer only.
-    return opened_.edge->Post(EdgeEnd::kSender, {tag, const_cast<std::byte*>(buffer.data()), buffer.size(), ready});
-  }
-
-  absl::StatusOr<Transfer*> Recv(TransferTag tag, std::span<std::byte> buffer, const EventRef& ready) override {
-    if (!opened_.is_receiver) {
-      return absl::InternalError(absl::StrCat("the receiver of ", TagText(tag), " is not here"));
-    }
-    return opened_.edge->Post(EdgeEnd::kReceiver, {tag, buffer.data(), buffer.size(), ready});
-  }
-
-  std::string route() const override { return "memcpy"; }
-
- private:
-  const InProcessFabric::OpenedEdge opened_;
-};
 
 class InProcessTransport final : public Transport {
  public:
@@ -57,7 +28,7 @@ class InProcessTransport final : public Transport {
 
   absl::StatusOr<std::unique_ptr<Channel>> Open(const v1::ChannelSpec& spec) override {
     STAGECOACH_ASSIGN_OR_RETURN(InProcessFabric::OpenedEdge opened, fabric_->Open(member_, spec));
-    return std::make_unique<InProcessChannel>(std::move(opened));
+    return std::make_unique<InProcessChannel>(std::move(opened.edge), opened.is_sender, opened.is_receiver);
   }
 
   void Abort(const absl::Status& reason) override { fabric_->Abort(member_, reason); }
