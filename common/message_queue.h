@@ -21,8 +21,8 @@ class MessageQueue {
  public:
   explicit MessageQueue(size_t capacity) : capacity_(capacity) {}
 
-  // RESOURCE_EXHAUSTED: full. UNAVAILABLE: closed.
-  absl::Status Push(T message) {
+  // RESOURCE_EXHAUSTED: full. UNAVAILABLE: closed. After an error `message` is as it was.
+  absl::Status Push(T&& message) {
     MutexLock lock(mutex_);
     if (closed_) return absl::UnavailableError("the message queue is closed");
     if (size_ >= capacity_) return absl::ResourceExhaustedError("the message queue is full");
@@ -32,6 +32,7 @@ class MessageQueue {
     not_empty_.NotifyOne();
     return absl::OkStatus();
   }
+  absl::Status Push(const T& message) { return Push(T(message)); }
 
   // What was pushed before Close is still delivered. DEADLINE_EXCEEDED. UNAVAILABLE: closed and empty.
   absl::StatusOr<T> Pop(absl::Duration timeout) {
