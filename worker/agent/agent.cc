@@ -1,21 +1,21 @@
 #include "worker/agent/agent.h"
 
 #include <algorithm>
-#include <string>
-#include <thread>
 #include <utility>
+#include <variant>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "common/log.h"
-#include "common/status_macros.h"
 #include "worker/agent/report_messages.h"
+#include "worker/session/in_process_session.h"
 
 namespace stagecoach {
 namespace {
 
 // A coordinator has a handful of messages under way.
 constexpr size_t kInboxCapacity = 1024;
+constexpr size_t kMaxLinesPerMessage = 64;
 
 // A verdict that has come is applied, an abort answered and a job released, whatever comes after them.
 bool MustBeDone(const ExecutorCommand& command) {
@@ -33,39 +33,59 @@ bool MustBeTold(const ExecutorReply& reply) {
                                absl::IsCancelled(failure->status));
 }
 
+std::string DescribeStages(const v1::StageProgram& program) {
+  std::string text;
+  for (const v1::StageSlots& stage : program.stages()) {
+    absl::StrAppend(&text, text.empty() ? "" : ", ", "stage ", stage.stage(), " (layers ", stage.first_layer(), " to ",
+                    stage.last_layer(), ")");
+  }
+  return text;
+}
+
+// Dialling again would end the same way.
+bool EndsTheWorker(const absl::Status& why) {
+  return absl::IsAborted(why) || absl::IsFailedPrecondition(why) || absl::IsInvalidArgument(why);
+}
+
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(AgentOptions options, std::unique_ptr<Session> session) {
-  v1::WorkerMessage message;
-  message.mutable_fence()->set_incarnation(options.incarnation.value());
-  v1::Hello& hello = *message.mutable_hello();
-  hello.set_worker(options.worker.value());
-  hello.set_numerics_class(options.numerics_class);
-  hello.set_memory_bytes(options.memory_bytes);
-  hello.set_max_threads(options.max_threads);
-  STAGECOACH_RETURN_IF_ERROR(session->Send(std::move(message)));
-  return absl::WrapUnique(new Agent(std::move(options), std::move(session)));
+std::unique_ptr<Agent> Agent::Start(AgentOptions options, SessionDialer dialer) {
+  return absl::WrapUnique(new Agent(std::move(options), std::move(dialer)));
 }
 
-Agent::Agent(AgentOptions options, std::unique_ptr<Session> session)
+absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(AgentOptions options, std::unique_ptr<Session> session) {
+  auto only = std::make_shared<std::unique_ptr<Session>>(std::move(session));
+  options.session.redial = {.first = absl::Hours(1), .longest = absl::Hours(1)};
+  return Start(std::move(options), [only]() -> std::unique_ptr<Session> {
+    if (*only != nullptr) return std::move(*only);
+    auto ended = std::make_shared<ReceivedMessages>(1);
+    return std::make_unique<InProcessSession>(
+        ended, [](v1::WorkerMessage) { return absl::UnavailableError("there was one session"); }, [] {});
+  });
+}
+
+Agent::Agent(AgentOptions options, SessionDialer dialer)
     : options_(std::move(options)),
-      session_(std::move(session)),
       inbox_(kInboxCapacity),
       filter_(options_.incarnation),
-      executor_(options_, [this] { NotifyReply(); }),
-      agent_thread_("agent", [this] { Loop(); }),
-      reader_thread_("session", [this] { ReadSession(); }) {}
+      executor_(options_, [this] { PushSurely(inbox_, ReplyIsThere{}); }),
+      keeper_(options_, std::move(dialer),
+              {.hello = [this] { return MakeHello(); }, .heartbeat = [this] { return MakeHeartbeat(); }}, inbox_),
+      thread_("agent", [this] { Loop(); }) {}
 
 Agent::~Agent() {
-  session_->Close();
-  reader_thread_.Join();
-  agent_thread_.Join();
+  PushSurely(inbox_, StopRequested{});
+  thread_.Join();
 }
 
-absl::Status Agent::Wait() {
+void Agent::Leave(const std::string& reason) { PushSurely(inbox_, LeaveRequested{reason}); }
+
+std::optional<absl::Status> Agent::Wait(absl::Duration timeout) {
+  const auto deadline = DeadlineIn(timeout);
   MutexLock lock(mutex_);
-  while (!ended_.has_value()) ended_changed_.Wait(mutex_);
-  return *ended_;
+  while (!ended_.has_value() && ended_changed_.WaitUntil(mutex_, deadline)) {
+  }
+  return ended_;
 }
 
 AgentStatus Agent::status() const {
@@ -73,57 +93,118 @@ AgentStatus Agent::status() const {
   return status_;
 }
 
-void Agent::ReadSession() {
-  while (true) {
-    absl::StatusOr<v1::CoordinatorMessage> message = session_->Receive(absl::InfiniteDuration());
-    if (message.status().code() == absl::StatusCode::kDeadlineExceeded) continue;
-    absl::Status status = message.status();
-    if (status.ok()) status = inbox_.Push(*std::move(message));
-    if (status.ok()) continue;
-    session_->Close();
-    Notify(SessionEnded{status});
-    return;
-  }
-}
-
-// What ends or answers must arrive even when a flood has filled the inbox; the agent's thread empties it.
-void Agent::Notify(SessionEnded ended) {
-  while (inbox_.Push(ended).code() == absl::StatusCode::kResourceExhausted) std::this_thread::yield();
-}
-
-void Agent::NotifyReply() {
-  while (inbox_.Push(ReplyIsThere{}).code() == absl::StatusCode::kResourceExhausted) std::this_thread::yield();
-}
-
 void Agent::Loop() {
-  while (true) {
-    auto item = inbox_.Pop(absl::InfiniteDuration());
-    if (!item.ok()) continue;
-    if (auto* message = std::get_if<v1::CoordinatorMessage>(&*item)) {
-      Handle(*message);
-    } else if (std::holds_alternative<ReplyIsThere>(*item)) {
-      const ExecutorReply reply = executor_.TakeReply();
-      Handle(reply);
-      busy_ = false;
-      SubmitNext();
-    } else {
-      executor_.Interrupt(generation_, absl::AbortedError("the session has ended"));
-      inbox_.Close();
-      MutexLock lock(mutex_);
-      ended_ = std::get<SessionEnded>(*item).why;
-      ended_changed_.NotifyAll();
-      return;
-    }
+  while (!stopped_) {
+    const absl::StatusOr<InboxItem> item = inbox_.Pop(keeper_.UntilDue());
+    // First: a message that came while the process stood still does not act without a lease.
+    while (const auto deed = keeper_.DoDue()) Do(*deed);
+    if (item.ok() && !stopped_) Handle(*item);
+    executor_.interrupts().SetLeaseEnd(keeper_.lease_end());
+    SendLogLines();
+    MutexLock lock(mutex_);
+    status_.in_session = keeper_.is_up();
+    status_.holds_job = holds_job_;
+    status_.last_commit = last_commit_;
+  }
+  inbox_.Close();
+  keeper_.Stop();
+}
+
+void Agent::End(const absl::Status& why) {
+  if (stopped_) return;
+  stopped_ = true;
+  executor_.interrupts().Interrupt(generation_, absl::AbortedError("the worker ends"));
+  {
+    MutexLock lock(mutex_);
+    ended_ = why;
+    ended_changed_.NotifyAll();
+  }
+  if (options_.on_end) options_.on_end();
+}
+
+void Agent::Do(SessionRules::Deed deed) {
+  switch (deed) {
+    case SessionRules::Deed::kQuiesce:
+      return Quiesce();
+    case SessionRules::Deed::kDropState:
+      return DropJob("no session for too long");
+    case SessionRules::Deed::kAbandon:
+      spdlog::warn("worker {}: not dismissed in time, and leaves all the same", options_.worker.value());
+      return End(absl::OkStatus());
+    default:
+      return End(absl::UnavailableError(absl::StrCat("no session with the coordinator for ",
+                                                     absl::FormatDuration(options_.session.dial_timeout), ": ",
+                                                     keeper_.last_end().message())));
   }
 }
 
-void Agent::Handle(v1::CoordinatorMessage& message) {
+// Parameters and prepared gradients stay. What is asked for in this epoch from now on fails: its transport is aborted.
+void Agent::Quiesce() {
+  if (!holds_job_) return;
+  spdlog::warn("worker {}: the lease is over; job {} stands still", options_.worker.value(), filter_.job().value());
+  executor_.interrupts().Interrupt(generation_, absl::AbortedError("the worker's lease was over"));
+}
+
+void Agent::DropJob(const std::string& reason) {
+  if (!holds_job_) return;
+  spdlog::warn("worker {}: job {} is dropped: {}", options_.worker.value(), filter_.job().value(), reason);
+  BeginGeneration(reason);
+  SetJob(false);
+  Submit(filter_.FenceOf(filter_.job(), filter_.epoch()), ReleaseCommand{});
+}
+
+void Agent::BeginLeaving(const std::string& reason) {
+  if (leaving_) return;
+  spdlog::info("worker {}: leaving: {}", options_.worker.value(), reason);
+  leaving_ = reason;
+  if (!keeper_.is_up() && !holds_job_) return End(absl::OkStatus());
+  keeper_.OnLeaving();
+  SendLeaving();
+}
+
+void Agent::SendLeaving() {
+  if (!leaving_ || !keeper_.is_up()) return;
+  v1::WorkerMessage message;
+  message.mutable_leaving()->set_reason(*leaving_);
+  *message.mutable_fence() = filter_.FenceOf(JobId(), Epoch());
+  keeper_.Send(std::move(message));
+}
+
+void Agent::Handle(const InboxItem& item) {
+  if (const auto* from_session = std::get_if<FromSession>(&item)) return Handle(*from_session);
+  if (const auto* leave = std::get_if<LeaveRequested>(&item)) return BeginLeaving(leave->reason);
+  if (std::holds_alternative<StopRequested>(item)) return End(absl::CancelledError("the worker was stopped"));
+  const ExecutorReply reply = executor_.TakeReply();
+  Handle(reply);
+  busy_ = false;
+  SubmitNext();
+}
+
+void Agent::Handle(const FromSession& item) {
+  if (!keeper_.IsCurrent(item.session)) return;  // it was hung up
+  if (!item.message.ok()) return HandleSessionEnd(item.message.status());
+  Handle(*item.message);
+}
+
+void Agent::HandleSessionEnd(const absl::Status& why) {
+  const bool was_up = keeper_.is_up();
+  keeper_.OnEnded(why);
+  // Of a session that has worked, only who takes its place is final.
+  if (EndsTheWorker(why) && (!was_up || absl::IsAborted(why))) return End(why);
+  if (leaving_ && !holds_job_) End(absl::OkStatus());
+}
+
+void Agent::Handle(v1::CoordinatorMessage message) {
   if (const char* reason = filter_.ReasonToDrop(message.fence()); reason != nullptr) {
     return Drop(message.fence(), reason);
   }
   switch (message.message_case()) {
+    case v1::CoordinatorMessage::kHeartbeatReply:
+      return keeper_.OnHeartbeatReply(message.heartbeat_reply());
     case v1::CoordinatorMessage::kWelcome:
-      return;
+      return HandleWelcome(message.welcome());
+    case v1::CoordinatorMessage::kDismiss:
+      return HandleDismiss();
     case v1::CoordinatorMessage::kAssignStages:
       return HandleAssign(message.fence(), *message.mutable_assign_stages());
     case v1::CoordinatorMessage::kAbort:
@@ -133,6 +214,18 @@ void Agent::Handle(v1::CoordinatorMessage& message) {
     default:
       return HandleOrder(message);
   }
+}
+
+void Agent::HandleWelcome(const v1::Welcome& welcome) {
+  keeper_.OnWelcome(welcome);
+  executor_.interrupts().SetLeaseEnd(keeper_.lease_end());
+  SendLeaving();
+  SubmitNext();
+}
+
+void Agent::HandleDismiss() {
+  spdlog::info("worker {}: dismissed", options_.worker.value());
+  End(absl::OkStatus());
 }
 
 void Agent::Drop(const v1::Fence& fence, const char* reason) {
@@ -157,8 +250,13 @@ void Agent::HandleAssign(const v1::Fence& fence, v1::AssignStages& assignment) {
   }
   BeginGeneration(absl::StrCat("epoch ", epoch.value(), " begins"));
   filter_.Adopt(job, epoch);
-  holds_job_ = assigned_ = true;
+  if (!holds_job_) SetJob(true);
+  assigned_ = true;
+  stages_.clear();
+  for (const v1::StageSlots& stage : assignment.program().stages()) stages_.push_back(stage.stage());
   NoteCommit(assignment.last_commit());
+  spdlog::info("worker {}: job {}, epoch {}: {}", options_.worker.value(), job.value(), epoch.value(),
+               DescribeStages(assignment.program()));
   Submit(fence, PrepareCommand{std::move(assignment)});
 }
 
@@ -167,8 +265,10 @@ void Agent::HandleAbort(const v1::Fence& fence, const v1::Abort& abort) {
     v1::WorkerMessage message = ToMessage(AbortedReply{});
     *message.mutable_fence() = filter_.FenceOf(JobId(fence.job()), Epoch(fence.epoch()));
     if (!holds_job_) filter_.Adopt(JobId(fence.job()), Epoch(fence.epoch()));
-    return Send(std::move(message));
+    return keeper_.Send(std::move(message));
   }
+  spdlog::info("worker {}: job {}: epoch {} ends: {}", options_.worker.value(), fence.job(), filter_.epoch().value(),
+               abort.reason());
   BeginGeneration(abort.reason());
   filter_.Adopt(filter_.job(), Epoch(fence.epoch()));
   assigned_ = false;
@@ -179,9 +279,10 @@ void Agent::HandleAbort(const v1::Fence& fence, const v1::Abort& abort) {
 void Agent::HandleRelease(const v1::Fence& fence) {
   if (holds_job_ && fence.job() != filter_.job().value()) return;
   if (!holds_job_) return filter_.Adopt(JobId(fence.job()), Epoch(fence.epoch()));
+  spdlog::info("worker {}: job {} is released", options_.worker.value(), fence.job());
   BeginGeneration("the job was released");
   filter_.Adopt(filter_.job(), Epoch(fence.epoch()));
-  holds_job_ = assigned_ = false;
+  SetJob(false);
   Submit(fence, ReleaseCommand{});
 }
 
@@ -213,11 +314,15 @@ void Agent::Handle(const ExecutorReply& reply) {
   if (std::holds_alternative<ReleasedReply>(reply.body) || (is_late && !MustBeTold(reply))) return;
   v1::WorkerMessage message = std::visit([](const auto& body) { return ToMessage(body); }, reply.body);
   *message.mutable_fence() = filter_.FenceOf(reply.fence.job, reply.fence.epoch);
-  Send(std::move(message));
+  if (message.has_failure()) {
+    spdlog::warn("worker {}: job {}, step {}: {}", options_.worker.value(), reply.fence.job.value(),
+                 message.failure().step(), message.failure().message());
+  }
+  keeper_.Send(std::move(message));
 }
 
 void Agent::BeginGeneration(const std::string& reason) {
-  executor_.Interrupt(generation_, absl::AbortedError(reason));
+  executor_.interrupts().Interrupt(generation_, absl::AbortedError(reason));
   ++generation_;
   waiting_.erase(std::remove_if(waiting_.begin(), waiting_.end(),
                                 [](const ExecutorCommand& command) { return !MustBeDone(command); }),
@@ -229,35 +334,75 @@ void Agent::Submit(const v1::Fence& fence, decltype(ExecutorCommand::body) body)
   SubmitNext();
 }
 
-// One command at a time: what an answer points to stays until the agent has made a message of it.
+// One command at a time: what an answer points to stays until the agent has made a message of it. Without a session
+// nothing is begun but what must be done anyway.
 void Agent::SubmitNext() {
   if (busy_ || waiting_.empty()) return;
+  if (!keeper_.is_up() && !MustBeDone(waiting_.front())) return;
   busy_ = true;
   ExecutorCommand next = std::move(waiting_.front());
   waiting_.pop_front();
   executor_.Submit(std::move(next));
 }
 
+void Agent::SetJob(bool holds_job) {
+  SendLogLines();  // those of the job that ends
+  holds_job_ = holds_job;
+  assigned_ = false;
+  last_commit_.Clear();
+  if (options_.log != nullptr) options_.log->SetJob(holds_job);
+}
+
 void Agent::NoteCommit(const v1::CommitRecord& record) {
-  MutexLock lock(mutex_);
-  if (record.step() > status_.last_commit.step()) status_.last_commit = record;
+  if (record.step() > last_commit_.step()) last_commit_ = record;
+}
+
+void Agent::SendLogLines() {
+  if (options_.log == nullptr || !holds_job_ || !keeper_.is_up()) return;
+  while (true) {
+    v1::WorkerMessage message;
+    *message.mutable_log_lines() = options_.log->Take(kMaxLinesPerMessage);
+    if (message.log_lines().lines().empty()) return;
+    for (v1::LogLine& line : *message.mutable_log_lines()->mutable_lines()) {
+      line.mutable_stages()->Assign(stages_.begin(), stages_.end());
+    }
+    *message.mutable_fence() = filter_.FenceOf(filter_.job(), filter_.epoch());
+    keeper_.Send(std::move(message));
+  }
+}
+
+v1::WorkerMessage Agent::MakeHello() const {
+  v1::WorkerMessage message = ToHello(options_);
+  *message.mutable_fence() = filter_.FenceOf(JobId(), Epoch());
+  if (!holds_job_) return message;
+  const ExecutorThread::Progress progress = executor_.progress();
+  v1::HeldJob& held = *message.mutable_hello()->mutable_held();
+  held.set_job(filter_.job().value());
+  held.set_epoch(filter_.epoch().value());
+  held.set_applied_step(progress.applied_step.value());
+  held.set_prepared_step(progress.prepared_step.value());
+  *held.mutable_last_commit() = last_commit_;
+  return message;
+}
+
+v1::WorkerMessage Agent::MakeHeartbeat() const {
+  v1::WorkerMessage message;
+  *message.mutable_fence() = holds_job_ ? filter_.FenceOf(filter_.job(), filter_.epoch()) : filter_.FenceOf({}, {});
+  message.mutable_heartbeat();
+  if (std::optional<v1::RunState> run = executor_.run_state()) {
+    *message.mutable_heartbeat()->mutable_run() = *std::move(run);
+  }
+  return message;
 }
 
 TransportFence Agent::TransportFenceOf(const v1::Fence& fence) const {
   return {.job = JobId(fence.job()), .epoch = Epoch(fence.epoch()), .incarnation = options_.incarnation};
 }
 
-void Agent::Send(v1::WorkerMessage message) {
-  const absl::Status sent = session_->Send(std::move(message));
-  if (sent.ok()) return;
-  spdlog::warn("worker {}: the session has ended: {}", options_.worker.value(), sent.ToString());
-  session_->Close();
-}
-
 void Agent::Refuse(const v1::Fence& fence, const absl::Status& status) {
   v1::WorkerMessage message = ToMessage(ExecutorFailure{status, Step(0), ""});
   *message.mutable_fence() = filter_.FenceOf(JobId(fence.job()), Epoch(fence.epoch()));
-  Send(std::move(message));
+  keeper_.Send(std::move(message));
 }
 
 }  // namespace stagecoach

@@ -116,7 +116,7 @@ TEST_F(AgentAbortTest, WhileConnecting) {
   for (uint32_t rank = 0; rank < 2; ++rank) {
     v1::Peer& peer = *connect.mutable_connect_peers()->add_peers();
     peer.set_incarnation(100 + rank);
-    peer.set_endpoint(rank == 0 ? "in_process/1" : "in_process/999");
+    peer.set_endpoint(rank == 0 ? harness_.endpoint(0) : "in_process/999");
   }
   harness_.Send(0, connect);
   AbortAll(0, 0);
@@ -314,7 +314,7 @@ TEST_F(AgentAbortTest, StateOfAnotherStepIsRefusedUnlessTheJobBegins) {
   EXPECT_EQ(harness_.worker(0).num_states, 2);
 }
 
-TEST_F(AgentAbortTest, SessionThatEndsAbortsWhatRuns) {
+TEST_F(AgentAbortTest, AgentThatEndsAbortsWhatRuns) {
   HoldForward();
   harness_.Assign();
   harness_.Connect();

@@ -224,12 +224,5 @@ TEST_F(AgentTest, ReleaseMakesRoomForAnotherJob) {
   harness_.PrepareStep(1);
 }
 
-TEST_F(AgentTest, EndsWithItsSession) {
-  harness_.Assign();
-  harness_.worker(0).session->to_worker.Close();
-  EXPECT_EQ(harness_.worker(0).agent->Wait().code(), absl::StatusCode::kUnavailable);
-  harness_.worker(0).agent.reset();
-}
-
 }  // namespace
 }  // namespace stagecoach

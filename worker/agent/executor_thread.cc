@@ -10,10 +10,14 @@
 namespace stagecoach {
 
 ExecutorThread::ExecutorThread(const AgentOptions& options, std::function<void()> on_reply)
-    : options_(options), on_reply_(std::move(on_reply)), held_(options), thread_("executor", [this] { Loop(); }) {}
+    : options_(options),
+      on_reply_(std::move(on_reply)),
+      interrupts_(options.clock),
+      held_(options),
+      thread_("executor", [this] { Loop(); }) {}
 
 ExecutorThread::~ExecutorThread() {
-  Interrupt(std::numeric_limits<uint64_t>::max(), absl::AbortedError("the worker ends"));
+  interrupts_.Interrupt(std::numeric_limits<uint64_t>::max(), absl::AbortedError("the worker ends"));
   commands_.Close();
   thread_.Join();
 }
@@ -22,29 +26,23 @@ void ExecutorThread::Submit(ExecutorCommand command) { STAGECOACH_CHECK(commands
 
 ExecutorReply ExecutorThread::TakeReply() { return std::move(reply_); }
 
-void ExecutorThread::Interrupt(uint64_t generation, const absl::Status& reason) {
-  // Held during the abort, so that the epoch is not destroyed under it; an abort waits for no more than a piece of a
-  // copy.
+std::optional<v1::RunState> ExecutorThread::run_state() const {
   MutexLock lock(mutex_);
-  if (generation < interrupted_generation_) return;
-  interrupted_generation_ = generation;
-  interrupt_reason_ = reason;
-  if (interruptible_ != nullptr && epoch_generation_ <= generation) interruptible_->Abort(reason);
+  return visible_epoch_ == nullptr ? std::nullopt : visible_epoch_->run_state();
 }
 
-absl::Status ExecutorThread::CheckNotInterrupted(uint64_t generation) {
+ExecutorThread::Progress ExecutorThread::progress() const {
   MutexLock lock(mutex_);
-  return generation <= interrupted_generation_ ? interrupt_reason_ : absl::OkStatus();
+  return progress_;
 }
 
-void ExecutorThread::SetEpoch(uint64_t generation, std::unique_ptr<WorkerEpoch> epoch) {
+void ExecutorThread::DestroyEpoch() {
   {
     MutexLock lock(mutex_);
-    interruptible_ = epoch.get();
-    epoch_generation_ = generation;
-    if (epoch != nullptr && generation <= interrupted_generation_) epoch->Abort(interrupt_reason_);
+    visible_epoch_ = nullptr;
   }
-  epoch_ = std::move(epoch);
+  epoch_interrupt_.reset();
+  epoch_.reset();
 }
 
 void ExecutorThread::Loop() {
@@ -57,15 +55,19 @@ void ExecutorThread::Loop() {
     reply_.is_verdict =
         std::holds_alternative<CommitCommand>(command->body) || std::holds_alternative<AbortCommand>(command->body);
     reply_.body = std::visit([&](auto& body) { return Execute(*command, body); }, command->body);
+    {
+      MutexLock lock(mutex_);
+      progress_ = {.applied_step = held_.applied_step(), .prepared_step = held_.prepared_step()};
+    }
     on_reply_();
   }
   // On this thread, as all else that touches the device.
-  SetEpoch(0, nullptr);
+  DestroyEpoch();
   held_.Release();
 }
 
 ExecutorThread::ReplyBody ExecutorThread::Execute(const ExecutorCommand& /*command*/, ReleaseCommand& /*release*/) {
-  SetEpoch(0, nullptr);
+  DestroyEpoch();
   held_.Release();
   return ReleasedReply{};
 }
@@ -77,11 +79,10 @@ ExecutorThread::ReplyBody ExecutorThread::Execute(const ExecutorCommand& command
 }
 
 absl::StatusOr<PreparedReply> ExecutorThread::Prepare(const ExecutorCommand& command, PrepareCommand& prepare) {
-  SetEpoch(0, nullptr);
+  DestroyEpoch();
   const auto assignment = std::make_shared<const v1::AssignStages>(std::move(prepare.assignment));
   // Even when interrupted: the assignment may carry the verdict of what is prepared.
-  STAGECOACH_RETURN_IF_ERROR(held_.Prepare(assignment));
-  STAGECOACH_RETURN_IF_ERROR(CheckNotInterrupted(command.generation));
+  STAGECOACH_RETURN_IF_ERROR(held_.Prepare(assignment, interrupts_, command.generation));
   STAGECOACH_ASSIGN_OR_RETURN(std::unique_ptr<WorkerEpoch> epoch, WorkerEpoch::Create({.options = options_,
                                                                                        .device = held_.device(),
                                                                                        .states = held_.states(),
@@ -91,12 +92,16 @@ absl::StatusOr<PreparedReply> ExecutorThread::Prepare(const ExecutorCommand& com
                       .applied_step = held_.applied_step(),
                       .state_bytes = held_.state_bytes(),
                       .arena_bytes = epoch->arena_bytes()};
-  SetEpoch(command.generation, std::move(epoch));
+  epoch_ = std::move(epoch);
+  epoch_interrupt_ = std::make_unique<Interrupts::Registration>(
+      interrupts_, command.generation, [this](const absl::Status& reason) { epoch_->Abort(reason); });
+  MutexLock lock(mutex_);
+  visible_epoch_ = epoch_.get();
   return reply;
 }
 
 ExecutorThread::ReplyBody ExecutorThread::Execute(const ExecutorCommand& command, ConnectCommand& connect) {
-  absl::Status status = CheckNotInterrupted(command.generation);
+  absl::Status status = interrupts_.Check(command.generation);
   if (status.ok() && epoch_ == nullptr) status = absl::FailedPreconditionError("no stages are assigned");
   if (!status.ok()) return ExecutorFailure{status, Step(0), ""};
   absl::StatusOr<std::vector<std::string>> routes = epoch_->Connect(connect.peers);
@@ -104,13 +109,17 @@ ExecutorThread::ReplyBody ExecutorThread::Execute(const ExecutorCommand& command
   return ConnectedReply{*std::move(routes)};
 }
 
+absl::Status ExecutorThread::CheckMayRun(const ExecutorCommand& command, const v1::RunStep& order) const {
+  STAGECOACH_RETURN_IF_ERROR(interrupts_.Check(command.generation));
+  if (epoch_ == nullptr) return absl::FailedPreconditionError("no stages are assigned");
+  const Step step(order.step());
+  return order.evaluation() ? held_.CheckMayEvaluate(step) : held_.CheckMayRun(step);
+}
+
 ExecutorThread::ReplyBody ExecutorThread::Execute(const ExecutorCommand& command, RunCommand& run) {
   const v1::RunStep& order = run.order;
   const Step step(order.step());
-  absl::Status status = CheckNotInterrupted(command.generation);
-  if (status.ok() && epoch_ == nullptr) status = absl::FailedPreconditionError("no stages are assigned");
-  if (status.ok()) status = order.evaluation() ? held_.CheckMayEvaluate(step) : held_.CheckMayRun(step);
-  if (!status.ok()) return ExecutorFailure{status, step, ""};
+  if (const absl::Status may = CheckMayRun(command, order); !may.ok()) return ExecutorFailure{may, step, ""};
   const absl::StatusOr<const RunReport*> report = epoch_->Run(order);
   if (!report.ok()) return ExecutorFailure{report.status(), step, epoch_->LastAction(order)};
   if (!order.evaluation()) held_.SetPrepared(step);
@@ -142,20 +151,22 @@ absl::StatusOr<AppliedReply> ExecutorThread::Commit(const v1::CommitStep& commit
 }
 
 ExecutorThread::ReplyBody ExecutorThread::Execute(const ExecutorCommand& command, WriteShardCommand& write) {
-  absl::Status status = CheckNotInterrupted(command.generation);
+  absl::Status status = interrupts_.Check(command.generation);
   if (status.ok() && !held_.has_state()) status = absl::FailedPreconditionError("no state is held");
   const Step step(write.order.step());
   if (!status.ok()) return ExecutorFailure{status, step, ""};
   const TransportFence& fence = command.fence;
   ShardWriter writer(options_.files, held_.device(),
                      {.job = fence.job, .epoch = fence.epoch, .incarnation = fence.incarnation});
-  absl::StatusOr<v1::ShardWritten> written = writer.Write(held_.stream(), held_.states(), write.order);
+  absl::StatusOr<v1::ShardWritten> written =
+      writer.Write(held_.stream(), held_.states(), write.order,
+                   [this, generation = command.generation] { return interrupts_.Check(generation); });
   if (!written.ok()) return ExecutorFailure{WithContext(written.status(), "writing a shard"), step, ""};
   return ShardReply{*std::move(written)};
 }
 
 ExecutorThread::ReplyBody ExecutorThread::Execute(const ExecutorCommand& /*command*/, AbortCommand& abort) {
-  SetEpoch(0, nullptr);
+  DestroyEpoch();
   if (const absl::Status applied = held_.ApplyIfPrepared(abort.last_commit); !applied.ok()) {
     return ExecutorFailure{applied, Step(abort.last_commit.step()), ""};
   }

@@ -4,20 +4,23 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "absl/status/status.h"
 #include "common/message_queue.h"
 #include "common/mutex.h"
 #include "common/named_thread.h"
+#include "stagecoach/v1/worker.pb.h"
 #include "worker/agent/executor_messages.h"
 #include "worker/agent/held_state.h"
+#include "worker/agent/interrupts.h"
 #include "worker/agent/worker_epoch.h"
 
 namespace stagecoach {
 
 // The thread that owns a worker's device and all that is on it. Takes one command at a time; reports, endpoints and
-// states that an answer points to stay as they are until the next command. Submit and TakeReply are the agent's;
-// Interrupt is any thread's.
+// states that an answer points to stay as they are until the next command. Submit and TakeReply are the agent's; the
+// rest is any thread's.
 class ExecutorThread {
  public:
   // `on_reply` is called by the thread when the answer to a command may be taken.
@@ -28,9 +31,19 @@ class ExecutorThread {
   void Submit(ExecutorCommand command);
   ExecutorReply TakeReply();
 
-  // Commands of this generation or an older one that prepare, connect or run return within 100 ms, or fail when they
-  // come. Commits go on: applying cannot be cancelled.
-  void Interrupt(uint64_t generation, const absl::Status& reason);
+  // Commands of the generations interrupted that prepare, connect, run or write return within 100 ms (building a state
+  // and writing a shard: after the tensor under way), or fail when they come. Commits go on: applying cannot be
+  // cancelled.
+  Interrupts& interrupts() { return interrupts_; }
+
+  // Where the program is that runs; none: none runs.
+  std::optional<v1::RunState> run_state() const;
+  // How far the state was at the end of the last command.
+  struct Progress {
+    Step applied_step;
+    Step prepared_step;
+  };
+  Progress progress() const;
 
  private:
   using ReplyBody = decltype(ExecutorReply::body);
@@ -46,23 +59,24 @@ class ExecutorThread {
 
   absl::StatusOr<PreparedReply> Prepare(const ExecutorCommand& command, PrepareCommand& prepare);
   absl::StatusOr<AppliedReply> Commit(const v1::CommitStep& commit);
-  absl::Status CheckNotInterrupted(uint64_t generation);
-  void SetEpoch(uint64_t generation, std::unique_ptr<WorkerEpoch> epoch);
+  absl::Status CheckMayRun(const ExecutorCommand& command, const v1::RunStep& order) const;
+  void DestroyEpoch();
 
   const AgentOptions& options_;
   const std::function<void()> on_reply_;
   MessageQueue<ExecutorCommand> commands_{1};
   ExecutorReply reply_;  // handed over by on_reply_ and Submit
 
+  Interrupts interrupts_;
+
   // Of the thread. The epoch uses the state's device.
   HeldState held_;
   std::unique_ptr<WorkerEpoch> epoch_;
+  std::unique_ptr<Interrupts::Registration> epoch_interrupt_;
 
-  Mutex mutex_;
-  uint64_t interrupted_generation_ ABSL_GUARDED_BY(mutex_) = 0;
-  absl::Status interrupt_reason_ ABSL_GUARDED_BY(mutex_);
-  uint64_t epoch_generation_ ABSL_GUARDED_BY(mutex_) = 0;
-  WorkerEpoch* interruptible_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  mutable Mutex mutex_;
+  const WorkerEpoch* visible_epoch_ ABSL_GUARDED_BY(mutex_) = nullptr;
+  Progress progress_ ABSL_GUARDED_BY(mutex_);
 
   NamedThread thread_;  // last: it uses all of the above
 };

@@ -15,9 +15,11 @@ constexpr absl::Duration kUpdateTimeout = absl::Minutes(10);
 
 }  // namespace
 
-absl::Status HeldState::Prepare(std::shared_ptr<const v1::AssignStages> assignment) {
+absl::Status HeldState::Prepare(std::shared_ptr<const v1::AssignStages> assignment, Interrupts& interrupts,
+                                uint64_t generation) {
   STAGECOACH_RETURN_IF_ERROR(ApplyIfPrepared(assignment->last_commit()));
   STAGECOACH_RETURN_IF_ERROR(CheckAssignment(*assignment));
+  STAGECOACH_RETURN_IF_ERROR(interrupts.Check(generation));
   const Step last_commit(assignment->last_commit().step());
   const bool can_keep = threads_ == assignment->threads() && HasSameLayers(assignment->program()) &&
                         std::all_of(states_.begin(), states_.end(),
@@ -29,7 +31,7 @@ absl::Status HeldState::Prepare(std::shared_ptr<const v1::AssignStages> assignme
         "), and it cannot be read from a checkpoint: start the job again"));
   }
   prepared_step_ = Step(0);
-  return can_keep ? absl::OkStatus() : Build(std::move(assignment));
+  return can_keep ? absl::OkStatus() : Build(std::move(assignment), interrupts, generation);
 }
 
 absl::Status HeldState::CheckAssignment(const v1::AssignStages& assignment) const {
@@ -59,23 +61,31 @@ bool HeldState::HasSameLayers(const v1::StageProgram& program) const {
   return true;
 }
 
-absl::Status HeldState::Build(std::shared_ptr<const v1::AssignStages> assignment) {
+absl::Status HeldState::UseThreads(uint32_t threads) {
+  if (threads_ == threads) return absl::OkStatus();
+  threads_ = 0;
+  stream_.reset();
+  device_.reset();
+  STAGECOACH_ASSIGN_OR_RETURN(device_, options_.device_factory(DeviceOptions{.threads = static_cast<int>(threads)}));
+  STAGECOACH_ASSIGN_OR_RETURN(stream_, device_->CreateStream());
+  threads_ = threads;
+  return absl::OkStatus();
+}
+
+absl::Status HeldState::Build(std::shared_ptr<const v1::AssignStages> assignment, Interrupts& interrupts,
+                              uint64_t generation) {
   Release();
-  if (threads_ != assignment->threads()) {
-    threads_ = 0;
-    stream_.reset();
-    device_.reset();
-    STAGECOACH_ASSIGN_OR_RETURN(
-        device_, options_.device_factory(DeviceOptions{.threads = static_cast<int>(assignment->threads())}));
-    STAGECOACH_ASSIGN_OR_RETURN(stream_, device_->CreateStream());
-    threads_ = assignment->threads();
-  }
+  STAGECOACH_RETURN_IF_ERROR(UseThreads(assignment->threads()));
+  // Of its own, since the other one is never cancelled.
+  STAGECOACH_ASSIGN_OR_RETURN(const std::unique_ptr<Stream> stream, device_->CreateStream());
+  const Interrupts::Registration interrupt(interrupts, generation, [&](const absl::Status&) { stream->Cancel(); });
   std::vector<std::unique_ptr<StageState>> states;
   for (const v1::StageSlots& stage : assignment->program().stages()) {
+    STAGECOACH_RETURN_IF_ERROR(interrupts.Check(generation));
     STAGECOACH_ASSIGN_OR_RETURN(
         std::unique_ptr<StageState> state,
-        options_.stage_state_factory(*device_, assignment->spec(), assignment->graph(), LayerIndex(stage.first_layer()),
-                                     LayerIndex(stage.last_layer())));
+        options_.stage_state_factory(*device_, *stream, assignment->spec(), assignment->graph(),
+                                     LayerIndex(stage.first_layer()), LayerIndex(stage.last_layer())));
     states.push_back(std::move(state));
   }
   states_ = std::move(states);

@@ -10,6 +10,7 @@
 #include "common/ids.h"
 #include "stagecoach/v1/worker.pb.h"
 #include "worker/agent/agent_options.h"
+#include "worker/agent/interrupts.h"
 
 namespace stagecoach {
 
@@ -22,8 +23,9 @@ class HeldState {
   // Applies `assignment.last_commit` if it is the verdict of what is prepared, and drops what was prepared otherwise:
   // the verdict is known. Then keeps the stages' state if it is of the same layers and at the right step, or builds it
   // by the initializers. FAILED_PRECONDITION: neither is possible, and nothing has been dropped. Errors of the
-  // factories.
-  absl::Status Prepare(std::shared_ptr<const v1::AssignStages> assignment);
+  // factories. The reason of an interrupt of `generation`: it came before the state was built, but not before the
+  // verdict was applied.
+  absl::Status Prepare(std::shared_ptr<const v1::AssignStages> assignment, Interrupts& interrupts, uint64_t generation);
   // If `record` is the verdict of what is prepared. Otherwise all is kept as it is.
   absl::Status ApplyIfPrepared(const v1::CommitRecord& record);
   // FAILED_PRECONDITION: the step is neither prepared nor applied.
@@ -52,7 +54,8 @@ class HeldState {
  private:
   absl::Status CheckAssignment(const v1::AssignStages& assignment) const;
   bool HasSameLayers(const v1::StageProgram& program) const;
-  absl::Status Build(std::shared_ptr<const v1::AssignStages> assignment);
+  absl::Status Build(std::shared_ptr<const v1::AssignStages> assignment, Interrupts& interrupts, uint64_t generation);
+  absl::Status UseThreads(uint32_t threads);  // makes a device for so many
   absl::Status Apply(const v1::CommitRecord& record);
 
   const AgentOptions& options_;

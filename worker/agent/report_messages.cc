@@ -2,8 +2,13 @@
 
 #include <string>
 
+#include "common/protocol_version.h"
+#include "common/valid_utf8.h"
+
 namespace stagecoach {
 namespace {
+
+constexpr size_t kMaxMessageBytes = 4096;  // of a failure: for people
 
 void AddLossParts(const RunReport& report, google::protobuf::RepeatedPtrField<v1::LossPart>& parts) {
   for (const RunReport::LossPart& part : report.loss_parts) {
@@ -50,6 +55,21 @@ v1::EvaluationDone EvaluationDoneOf(const RanReply& reply) {
 }
 
 }  // namespace
+
+v1::WorkerMessage ToHello(const AgentOptions& options) {
+  v1::WorkerMessage message;
+  v1::Hello& hello = *message.mutable_hello();
+  hello.set_worker(options.worker.value());
+  hello.set_numerics_class(options.numerics_class);
+  hello.set_memory_bytes(options.memory_bytes);
+  hello.set_max_threads(options.max_threads);
+  hello.set_protocol_version(kProtocolVersion);
+  hello.set_build_version(options.build_version);
+  hello.set_device(options.device);
+  hello.set_host(options.host);
+  hello.set_pid(options.pid);
+  return message;
+}
 
 v1::WorkerMessage ToMessage(const ReleasedReply& /*reply*/) { return {}; }
 
@@ -116,7 +136,7 @@ v1::WorkerMessage ToMessage(const AbortedReply& reply) {
 v1::WorkerMessage ToMessage(const ExecutorFailure& failure) {
   v1::WorkerMessage message;
   message.mutable_failure()->set_code(static_cast<int32_t>(failure.status.code()));
-  message.mutable_failure()->set_message(std::string(failure.status.message()));
+  message.mutable_failure()->set_message(ValidUtf8(failure.status.message(), kMaxMessageBytes));
   message.mutable_failure()->set_step(failure.step.value());
   message.mutable_failure()->set_action(failure.action);
   return message;

@@ -2,9 +2,13 @@
 #define STAGECOACH_WORKER_AGENT_REPORT_MESSAGES_H_
 
 #include "stagecoach/v1/worker.pb.h"
+#include "worker/agent/agent_options.h"
 #include "worker/agent/executor_messages.h"
 
 namespace stagecoach {
+
+// Who the worker is; not what it holds.
+v1::WorkerMessage ToHello(const AgentOptions& options);
 
 // The executor's answers as messages of the session. Made on the agent's thread: the executor's has better things to
 // do.

@@ -123,8 +123,8 @@ absl::StatusOr<std::unique_ptr<Executor>> WorkerEpoch::MakeExecutor(const v1::St
 
 absl::Status WorkerEpoch::Publish() {
   MutexLock lock(mutex_);
-  running_.push_back(training_.get());
-  if (evaluation_ != nullptr) running_.push_back(evaluation_.get());
+  abortable_.push_back(training_.get());
+  if (evaluation_ != nullptr) abortable_.push_back(evaluation_.get());
   return aborted_;
 }
 
@@ -138,7 +138,34 @@ absl::StatusOr<const RunReport*> WorkerEpoch::Run(const v1::RunStep& order) {
   if (order.program_hash() != hash) {
     return absl::FailedPreconditionError("the order is for another program than the one assigned in this epoch");
   }
-  return executor->Run(order);
+  SetRunning(executor);
+  absl::StatusOr<const RunReport*> report = executor->Run(order);
+  SetRunning(nullptr);
+  return report;
+}
+
+void WorkerEpoch::SetRunning(const Executor* executor) {
+  MutexLock lock(mutex_);
+  running_ = executor;
+  if (executor != nullptr) ++num_runs_;
+}
+
+std::optional<v1::RunState> WorkerEpoch::run_state() const {
+  MutexLock lock(mutex_);
+  if (running_ == nullptr) return std::nullopt;
+  const ExecutorProgress progress = running_->progress();
+  const auto& instructions = (running_ == evaluation_.get() ? evaluation_program() : program()).instructions();
+  v1::RunState state;
+  state.set_run(num_runs_);
+  state.set_step(progress.step);
+  state.set_instruction(progress.instruction);
+  if (progress.instruction < static_cast<uint64_t>(instructions.size())) {
+    state.set_action(ActionText(instructions.Get(static_cast<int>(progress.instruction)).action()));
+  }
+  state.set_waiting(progress.waiting);
+  state.set_channel(progress.waiting ? progress.channel : 0);
+  state.set_usual_seconds(progress.usual_seconds);
+  return state;
 }
 
 std::string WorkerEpoch::LastAction(const v1::RunStep& order) const {
@@ -152,7 +179,7 @@ void WorkerEpoch::Abort(const absl::Status& reason) {
   {
     MutexLock lock(mutex_);
     if (aborted_.ok()) aborted_ = reason;
-    for (Executor* executor : running_) executor->Abort();
+    for (Executor* executor : abortable_) executor->Abort();
   }
   transport_->Abort(reason);
 }

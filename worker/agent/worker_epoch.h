@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -17,7 +18,7 @@
 namespace stagecoach {
 
 // All that a worker has for one epoch of a job, and nothing that outlives it: stages, activations, transport, channels,
-// the executors of the training and of the evaluation program. Executor's thread, but for Abort.
+// the executors of the training and of the evaluation program. Executor's thread, but for Abort and run_state.
 class WorkerEpoch {
  public:
   // All outlive the epoch; `states` are those of the program's stages.
@@ -43,6 +44,8 @@ class WorkerEpoch {
   // Where the last run ended, for an error: "2F0".
   std::string LastAction(const v1::RunStep& order) const;
 
+  // Any thread. Where the program is that runs; none: none runs.
+  std::optional<v1::RunState> run_state() const;
   // Any thread. Connect and Run return within 100 ms, and fail from now on.
   void Abort(const absl::Status& reason);
 
@@ -59,6 +62,7 @@ class WorkerEpoch {
   OpenChannel& FindChannel(const v1::ChannelSpec& spec);
   absl::StatusOr<std::unique_ptr<Executor>> MakeExecutor(const v1::StageProgram& program);
   absl::Status Publish();
+  void SetRunning(const Executor* executor);
 
   const v1::StageProgram& program() const { return context_.assignment->program(); }
   const v1::StageProgram& evaluation_program() const { return context_.assignment->evaluation_program(); }
@@ -74,9 +78,11 @@ class WorkerEpoch {
   std::vector<OpenChannel> channels_;
   std::unique_ptr<Executor> training_, evaluation_;
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   absl::Status aborted_ ABSL_GUARDED_BY(mutex_);
-  std::vector<Executor*> running_ ABSL_GUARDED_BY(mutex_);
+  std::vector<Executor*> abortable_ ABSL_GUARDED_BY(mutex_);
+  const Executor* running_ ABSL_GUARDED_BY(mutex_) = nullptr;  // the one that runs now
+  uint64_t num_runs_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace stagecoach

@@ -102,7 +102,8 @@ absl::Status AppendTensor(Stream& stream, const OwnedTensor& owned, SafetensorsW
 }  // namespace
 
 absl::StatusOr<v1::ShardWritten> ShardWriter::Write(Stream& stream, std::span<StageState* const> states,
-                                                    const v1::WriteCheckpoint& order) {
+                                                    const v1::WriteCheckpoint& order,
+                                                    const std::function<absl::Status()>& may_go_on) {
   STAGECOACH_RETURN_IF_ERROR(CheckOrder(device_.capabilities(), states, order));
   STAGECOACH_ASSIGN_OR_RETURN(const OwnedTensors owned, CollectOwned(states));
   STAGECOACH_ASSIGN_OR_RETURN(std::vector<SafetensorsWriter::Declaration> declarations, Declare(owned));
@@ -121,8 +122,10 @@ absl::StatusOr<v1::ShardWritten> ShardWriter::Write(Stream& stream, std::span<St
   written.set_step(order.step());
   written.set_file(order.file());
   for (const SafetensorsTensor& tensor : writer->tensors()) {
+    STAGECOACH_RETURN_IF_ERROR(may_go_on());
     STAGECOACH_RETURN_IF_ERROR(AppendTensor(stream, owned.at(tensor.name), *writer, written));
   }
+  STAGECOACH_RETURN_IF_ERROR(may_go_on());
   STAGECOACH_ASSIGN_OR_RETURN(const SafetensorsWriter::Written file, writer->Commit());
   written.set_bytes(file.bytes);
   written.set_digest(file.digest);

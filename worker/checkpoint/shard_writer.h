@@ -1,6 +1,7 @@
 #ifndef STAGECOACH_WORKER_CHECKPOINT_SHARD_WRITER_H_
 #define STAGECOACH_WORKER_CHECKPOINT_SHARD_WRITER_H_
 
+#include <functional>
 #include <span>
 
 #include "absl/status/statusor.h"
@@ -30,9 +31,11 @@ class ShardWriter {
   // Durable at return. FAILED_PRECONDITION: a stage is not at order.step(), or the device's memory cannot be read by
   // the host. INVALID_ARGUMENT: order.file() is not a plain file name; one tensor owned by two stages; a dtype without
   // a safetensors type. DATA_LOSS: the digest that the device computes is not that of the bytes written.
-  // RESOURCE_EXHAUSTED: the disk is full. After an error there is no file.
+  // RESOURCE_EXHAUSTED: the disk is full. Errors of `may_go_on`, which is asked before each tensor and before the file
+  // gets its name. After an error there is no file.
   absl::StatusOr<v1::ShardWritten> Write(Stream& stream, std::span<StageState* const> states,
-                                         const v1::WriteCheckpoint& order);
+                                         const v1::WriteCheckpoint& order,
+                                         const std::function<absl::Status()>& may_go_on);
 
  private:
   FileSystem& files_;

@@ -83,9 +83,11 @@ class ShardWriterTest : public testing::Test {
   absl::StatusOr<v1::ShardWritten> Write(Device& device, std::vector<StageState*> states) {
     const auto stream = device.CreateStream();
     EXPECT_TRUE(stream.ok());
-    return ShardWriter(files_, device, {JobId("job"), Epoch(3), Incarnation(77)}).Write(**stream, states, order_);
+    return ShardWriter(files_, device, {JobId("job"), Epoch(3), Incarnation(77)})
+        .Write(**stream, states, order_, may_go_on_);
   }
   absl::StatusOr<v1::ShardWritten> Write() { return Write(device_, {&state_}); }
+  std::function<absl::Status()> may_go_on_ = [] { return absl::OkStatus(); };
   void ExpectNoFile() { EXPECT_TRUE(files_.List(directory_.path())->empty()); }
 
   TemporaryDirectory directory_;
@@ -191,6 +193,16 @@ TEST_F(ShardWriterTest, AFullDiskAndInputOutputErrorsLeaveNoFile) {
   ExpectNoFile();
   files_.Add({FileOperation::kCreate, "stage-00000", 0, absl::PermissionDeniedError("Permission denied")});
   EXPECT_EQ(Write().status().code(), absl::StatusCode::kPermissionDenied);
+}
+
+TEST_F(ShardWriterTest, StopsBeforeAnyTensorAndBeforeTheFileGetsItsName) {
+  for (int allowed = 0; allowed <= 3; ++allowed) {
+    may_go_on_ = [left = allowed]() mutable {
+      return left-- > 0 ? absl::OkStatus() : absl::AbortedError("the lease is over");
+    };
+    EXPECT_EQ(Write().status().code(), absl::StatusCode::kAborted) << allowed;
+    ExpectNoFile();
+  }
 }
 
 }  // namespace

@@ -38,10 +38,14 @@ struct RunReport {
   Seconds seconds;
 };
 
-// Where the executor is, for heartbeats and hang verdicts.
+// Where the executor is, for heartbeats and hang verdicts. Read while it moves, the fields may be of two instants that
+// follow each other; of an executor that stands still they are right.
 struct ExecutorProgress {
+  uint64_t step = 0;         // of the newest run
   uint64_t instruction = 0;  // index into the program; of the last one when it has ended
   bool waiting = false;      // on a transfer
+  uint32_t channel = 0;      // when waiting: index into the program's channels
+  double usual_seconds = 0;  // of this instruction; see InstructionTimes
 };
 
 // Interprets a StageProgram, one instruction after another; knows no schedule. One Executor per program and epoch;

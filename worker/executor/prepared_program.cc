@@ -47,6 +47,7 @@ class ProgramPreparer {
   absl::StatusOr<std::unique_ptr<TransferSlots>> SlotsOf(int channel, int first, int count) const;
   absl::Status PrepareLoads(int stage);
   absl::StatusOr<PreparedInstruction> PrepareInstruction(const v1::Instruction& instruction);
+  absl::Status PrepareLoadSlot(const v1::Instruction& instruction, size_t stage, PreparedInstruction& prepared);
   absl::Status PrepareTransfers(const v1::Instruction& instruction, PreparedInstruction& prepared) const;
   absl::Status PrepareMemory(const v1::Instruction& instruction, int stage, PreparedInstruction& prepared) const;
   absl::Status CheckTie(const PreparedInstruction& prepared) const;
@@ -58,8 +59,15 @@ class ProgramPreparer {
                                      int32_t slot, const char* what) const;
   int IndexOfStage(uint32_t stage) const;  // -1: not here
 
+  // What LOAD gives to a stage.
+  struct Needs {
+    bool tokens = false;
+    bool labels = false;
+  };
+
   const v1::StageProgram& program_;
   const Executor::Collaborators& collaborators_;
+  std::vector<Needs> needs_;  // by stage
   PreparedProgram prepared_;
 };
 
@@ -130,8 +138,8 @@ absl::StatusOr<std::unique_ptr<TransferSlots>> ProgramPreparer::SlotsOf(int chan
     return absl::InvalidArgumentError(absl::StrCat("channel ", channel, ": ", spec.bytes_per_sample(),
                                                    " bytes per sample are not whole columns of ", row, " bytes"));
   }
-  return std::make_unique<TransferSlots>(spec, *collaborators_.channels[static_cast<size_t>(channel)],
-                                         std::move(slots));
+  return std::make_unique<TransferSlots>(spec, static_cast<uint32_t>(channel),
+                                         *collaborators_.channels[static_cast<size_t>(channel)], std::move(slots));
 }
 
 absl::Status ProgramPreparer::PrepareLoads(int stage) {
@@ -144,6 +152,7 @@ absl::Status ProgramPreparer::PrepareLoads(int stage) {
   for (const v1::ChannelSpec& spec : program_.channels()) {
     if (spec.kind() == v1::CHANNEL_KIND_ACTIVATION && spec.from_stage() == slots.stage()) is_last = false;
   }
+  needs_.push_back({.tokens = is_first, .labels = is_last});
   std::deque<LoadSlot>& loads = prepared_.load_slots.emplace_back();
   for (const v1::Slot& slot : slots.load()) {
     STAGECOACH_ASSIGN_OR_RETURN(const std::span<std::byte> region, Region(slot, "a load slot"));
@@ -182,20 +191,31 @@ absl::StatusOr<PreparedInstruction> ProgramPreparer::PrepareInstruction(const v1
   prepared.micro_batch = action.micro_batch();
   prepared.stage = collaborators_.stages[static_cast<size_t>(stage)];
   prepared.state = collaborators_.states[static_cast<size_t>(stage)];
-  if (action.kind() == v1::ACTION_KIND_LOAD && instruction.load_slot() < 0) {
-    return absl::InvalidArgumentError("it names no load slot to load into");
-  }
-  if (instruction.load_slot() >= 0 && action.kind() < v1::ACTION_KIND_SEND_FORWARD) {
-    std::deque<LoadSlot>& loads = prepared_.load_slots[static_cast<size_t>(stage)];
-    if (static_cast<size_t>(instruction.load_slot()) >= loads.size()) {
-      return absl::InvalidArgumentError(absl::StrCat("there is no load slot ", instruction.load_slot()));
-    }
-    prepared.load = &loads[static_cast<size_t>(instruction.load_slot())];
-  }
+  STAGECOACH_RETURN_IF_ERROR(PrepareLoadSlot(instruction, static_cast<size_t>(stage), prepared));
   STAGECOACH_RETURN_IF_ERROR(PrepareTransfers(instruction, prepared));
   STAGECOACH_RETURN_IF_ERROR(PrepareMemory(instruction, stage, prepared));
   STAGECOACH_RETURN_IF_ERROR(CheckTie(prepared));
   return prepared;
+}
+
+absl::Status ProgramPreparer::PrepareLoadSlot(const v1::Instruction& instruction, size_t stage,
+                                              PreparedInstruction& prepared) {
+  const v1::ActionKind kind = instruction.action().kind();
+  if (kind >= v1::ACTION_KIND_SEND_FORWARD) return absl::OkStatus();
+  if (instruction.load_slot() < 0) {
+    const Needs& needs = needs_[stage];
+    const bool is_needed = kind == v1::ACTION_KIND_LOAD ||
+                           (kind == v1::ACTION_KIND_FORWARD && (needs.tokens || needs.labels)) ||
+                           (kind == v1::ACTION_KIND_BACKWARD_WEIGHT && needs.labels);
+    return is_needed ? absl::InvalidArgumentError("it names no load slot, and needs tokens or labels")
+                     : absl::OkStatus();
+  }
+  std::deque<LoadSlot>& loads = prepared_.load_slots[stage];
+  if (static_cast<size_t>(instruction.load_slot()) >= loads.size()) {
+    return absl::InvalidArgumentError(absl::StrCat("there is no load slot ", instruction.load_slot()));
+  }
+  prepared.load = &loads[static_cast<size_t>(instruction.load_slot())];
+  return absl::OkStatus();
 }
 
 absl::StatusOr<TransferSlots*> ProgramPreparer::End(const std::vector<std::unique_ptr<TransferSlots>>& ends,

@@ -42,7 +42,8 @@ ProgramExecutor::ProgramExecutor(bool forward_only, uint32_t num_micro_batches, 
       losses_(std::move(losses)),
       host_losses_(std::move(host_losses)),
       program_(std::move(program)),
-      micro_batches_(num_micro_batches) {
+      micro_batches_(num_micro_batches),
+      times_(program_.instructions.size()) {
   report_.loss_parts.reserve(num_micro_batches);
 }
 
@@ -62,18 +63,24 @@ void ProgramExecutor::Abort() {
 }
 
 ExecutorProgress ProgramExecutor::progress() const {
-  return {.instruction = instruction_.load(std::memory_order_relaxed),
-          .waiting = waiting_.load(std::memory_order_relaxed)};
+  return {.step = step_in_progress_.load(std::memory_order_relaxed),
+          .instruction = instruction_.load(std::memory_order_relaxed),
+          .waiting = waiting_.load(std::memory_order_relaxed),
+          .channel = waiting_channel_.load(std::memory_order_relaxed),
+          .usual_seconds = usual_seconds_.load(std::memory_order_relaxed)};
 }
 
 absl::Status ProgramExecutor::RunInstructions(const v1::RunStep& order) {
   STAGECOACH_RETURN_IF_ERROR(Begin(order));
-  uint64_t position = 0;
-  for (PreparedInstruction& instruction : program_.instructions) {
-    instruction_.store(position++, std::memory_order_relaxed);
+  for (size_t i = 0; i < program_.instructions.size(); ++i) {
+    PreparedInstruction& instruction = program_.instructions[i];
+    instruction_.store(i, std::memory_order_relaxed);
+    usual_seconds_.store(times_.UsualSeconds(i), std::memory_order_relaxed);
+    const absl::Duration start = last_charge_;
     absl::Status executed = CheckNotAborted();
     if (executed.ok()) executed = Execute(instruction);
     if (!executed.ok()) return WithContext(executed, ActionText(instruction.action));
+    times_.Record(i, last_charge_ - start);
   }
   return WithContext(End(), "end of the run");
 }
@@ -102,6 +109,7 @@ absl::Status ProgramExecutor::Begin(const v1::RunStep& order) {
   report_.seconds = {};
   num_norms_ = 0;
   step_ = Step(order.step());
+  step_in_progress_.store(order.step(), std::memory_order_relaxed);
   last_charge_ = collaborators_.clock.Now();
   uint64_t first_sample = order.first_sample();
   for (size_t i = 0; i < micro_batches_.size(); ++i) {
@@ -131,7 +139,7 @@ absl::Status ProgramExecutor::End() {
   for (const auto* ends : {&program_.senders, &program_.receivers}) {
     for (const std::unique_ptr<TransferSlots>& slots : *ends) {
       if (slots == nullptr) continue;
-      for (TransferSlots::Slot& slot : slots->slots()) STAGECOACH_RETURN_IF_ERROR(WaitTransfer(slot));
+      for (TransferSlots::Slot& slot : slots->slots()) STAGECOACH_RETURN_IF_ERROR(WaitTransfer(*slots, slot));
     }
   }
   if (!completes_at_enqueue_) {
@@ -322,18 +330,18 @@ absl::Status ProgramExecutor::GradientNorm(PreparedInstruction& instruction) {
 
 absl::Status ProgramExecutor::WaitForSlots(PreparedInstruction& instruction) {
   if (instruction.recv != nullptr) {
-    TransferSlots::Slot& slot = instruction.recv->slot(instruction.recv_slot);
-    STAGECOACH_RETURN_IF_ERROR(WaitTransfer(slot));
+    STAGECOACH_RETURN_IF_ERROR(WaitTransfer(*instruction.recv, instruction.recv->slot(instruction.recv_slot)));
   }
   if (instruction.send != nullptr) {
-    STAGECOACH_RETURN_IF_ERROR(WaitTransfer(instruction.send->slot(instruction.send_slot)));
+    STAGECOACH_RETURN_IF_ERROR(WaitTransfer(*instruction.send, instruction.send->slot(instruction.send_slot)));
   }
   return absl::OkStatus();
 }
 
-absl::Status ProgramExecutor::WaitTransfer(TransferSlots::Slot& slot) {
+absl::Status ProgramExecutor::WaitTransfer(const TransferSlots& slots, TransferSlots::Slot& slot) {
   if (slot.pending == nullptr) return absl::OkStatus();
   Charge(&RunReport::Seconds::other);
+  waiting_channel_.store(slots.index(), std::memory_order_relaxed);
   waiting_.store(true, std::memory_order_relaxed);
   const absl::Status waited = std::exchange(slot.pending, nullptr)->Wait(collaborators_.transfer_timeout);
   waiting_.store(false, std::memory_order_relaxed);

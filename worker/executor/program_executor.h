@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "worker/executor/executor.h"
+#include "worker/executor/instruction_times.h"
 #include "worker/executor/prepared_program.h"
 
 namespace stagecoach {
@@ -44,7 +45,7 @@ class ProgramExecutor final : public Executor {
 
   // Waits for what is posted in the slots that the instruction reads and writes; a read slot must have been posted.
   absl::Status WaitForSlots(PreparedInstruction& instruction);
-  absl::Status WaitTransfer(TransferSlots::Slot& slot);
+  absl::Status WaitTransfer(const TransferSlots& slots, TransferSlots::Slot& slot);
   // The slots' next posts wait for what has been enqueued so far.
   absl::Status MarkUsed(PreparedInstruction& instruction);
   absl::Status WaitDevice(const EventRef& event);
@@ -67,14 +68,18 @@ class ProgramExecutor final : public Executor {
   std::vector<MicroBatch> micro_batches_;
   Step step_;
   RunReport report_;
+  InstructionTimes times_;
   size_t num_norms_ = 0;
   absl::Duration last_charge_;
   bool failed_ = false;
 
   // Any thread.
   std::atomic<bool> aborted_{false};
+  std::atomic<uint64_t> step_in_progress_{0};
   std::atomic<uint64_t> instruction_{0};
+  std::atomic<double> usual_seconds_{0};
   std::atomic<bool> waiting_{false};
+  std::atomic<uint32_t> waiting_channel_{0};
 };
 
 }  // namespace stagecoach

@@ -6,8 +6,8 @@
 
 namespace stagecoach {
 
-TransferSlots::TransferSlots(const v1::ChannelSpec& spec, Channel& channel, std::vector<Slot> slots)
-    : spec_(spec), channel_(channel), slots_(std::move(slots)) {}
+TransferSlots::TransferSlots(const v1::ChannelSpec& spec, uint32_t index, Channel& channel, std::vector<Slot> slots)
+    : spec_(spec), index_(index), channel_(channel), slots_(std::move(slots)) {}
 
 size_t TransferSlots::TransferBytes(int64_t samples) const {
   return spec_.kind() == v1::CHANNEL_KIND_TIE ? spec_.bytes() : spec_.bytes_per_sample() * static_cast<size_t>(samples);

@@ -24,9 +24,10 @@ class TransferSlots {
     EventRef ready;               // after the device's last use of the buffer; null: at once
   };
 
-  TransferSlots(const v1::ChannelSpec& spec, Channel& channel, std::vector<Slot> slots);
+  TransferSlots(const v1::ChannelSpec& spec, uint32_t index, Channel& channel, std::vector<Slot> slots);
 
   const v1::ChannelSpec& spec() const { return spec_; }
+  uint32_t index() const { return index_; }  // of the channel in the program
   size_t num_slots() const { return slots_.size(); }
   Slot& slot(size_t index) { return slots_[index]; }
   std::span<Slot> slots() { return slots_; }
@@ -41,6 +42,7 @@ class TransferSlots {
   void SetPending(size_t index, Transfer* transfer);
 
   const v1::ChannelSpec spec_;
+  const uint32_t index_;
   Channel& channel_;
   std::vector<Slot> slots_;
 };

@@ -57,13 +57,14 @@ uint64_t NameHash(const std::string& name) { return XXH3_64bits(name.data(), nam
 
 }  // namespace
 
-absl::StatusOr<std::unique_ptr<StageState>> StageState::Create(Device& device, const v1::JobSpec& spec,
+absl::StatusOr<std::unique_ptr<StageState>> StageState::Create(Device& device, Stream& stream, const v1::JobSpec& spec,
                                                                const v1::ModelGraph& graph, LayerIndex first_layer,
                                                                LayerIndex last_layer) {
-  return DeviceStageState::Create(device, spec, graph, first_layer, last_layer);
+  return DeviceStageState::Create(device, stream, spec, graph, first_layer, last_layer);
 }
 
-absl::StatusOr<std::unique_ptr<DeviceStageState>> DeviceStageState::Create(Device& device, const v1::JobSpec& spec,
+absl::StatusOr<std::unique_ptr<DeviceStageState>> DeviceStageState::Create(Device& device, Stream& stream,
+                                                                           const v1::JobSpec& spec,
                                                                            const v1::ModelGraph& graph,
                                                                            LayerIndex first_layer,
                                                                            LayerIndex last_layer) {
@@ -78,7 +79,7 @@ absl::StatusOr<std::unique_ptr<DeviceStageState>> DeviceStageState::Create(Devic
   STAGECOACH_RETURN_IF_ERROR(state->Allocate());
   state->MakeParameters();
   state->ListTensors();
-  STAGECOACH_RETURN_IF_ERROR(state->Initialize(spec.model().init().seed()));
+  STAGECOACH_RETURN_IF_ERROR(state->Initialize(stream, spec.model().init().seed()));
   return state;
 }
 
@@ -186,24 +187,23 @@ void DeviceStageState::ListTensors() {
   });
 }
 
-absl::Status DeviceStageState::Initialize(uint64_t seed) {
-  STAGECOACH_ASSIGN_OR_RETURN(std::unique_ptr<Stream> stream, device_.CreateStream());
+absl::Status DeviceStageState::Initialize(Stream& stream, uint64_t seed) {
   ElementwiseOperations& elementwise = device_.operations().elementwise();
   for (const HeldTensor& held : held_) {
     const v1::Initializer& initializer = held.spec->initializer();
     switch (initializer.kind_case()) {
       case v1::Initializer::kNormalStd:
-        STAGECOACH_RETURN_IF_ERROR(elementwise.EnqueueNormal(*stream, held.value, initializer.normal_std(),
+        STAGECOACH_RETURN_IF_ERROR(elementwise.EnqueueNormal(stream, held.value, initializer.normal_std(),
                                                              MixSeed(seed, NameHash(held.spec->name()))));
         break;
       case v1::Initializer::kConstant:
-        STAGECOACH_RETURN_IF_ERROR(elementwise.EnqueueFill(*stream, held.value, initializer.constant()));
+        STAGECOACH_RETURN_IF_ERROR(elementwise.EnqueueFill(stream, held.value, initializer.constant()));
         break;
       default:
         return absl::InvalidArgumentError(absl::StrCat("parameter ", held.spec->name(), " has no initializer"));
     }
   }
-  return WaitComplete(*stream);
+  return WaitComplete(stream);
 }
 
 absl::Status DeviceStageState::WaitComplete(Stream& stream) {

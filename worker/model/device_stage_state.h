@@ -16,9 +16,9 @@ namespace stagecoach {
 class DeviceStageState : public StageState {
  public:
   // See StageState::Create.
-  static absl::StatusOr<std::unique_ptr<DeviceStageState>> Create(Device& device, const v1::JobSpec& spec,
-                                                                  const v1::ModelGraph& graph, LayerIndex first_layer,
-                                                                  LayerIndex last_layer);
+  static absl::StatusOr<std::unique_ptr<DeviceStageState>> Create(Device& device, Stream& stream,
+                                                                  const v1::JobSpec& spec, const v1::ModelGraph& graph,
+                                                                  LayerIndex first_layer, LayerIndex last_layer);
 
   std::span<const Parameter> parameters(LayerIndex layer) const override;
   absl::Status EnqueueZeroGradients(Stream& stream) override;
@@ -55,7 +55,7 @@ class DeviceStageState : public StageState {
   absl::Status Allocate();
   void MakeParameters();
   void ListTensors();
-  absl::Status Initialize(uint64_t seed);
+  absl::Status Initialize(Stream& stream, uint64_t seed);
 
   absl::Status CollectUse(uint32_t layer, const v1::ParameterSpec& spec);
   absl::Status EnqueueUpdates(Stream& stream, const v1::CommitRecord& record);

@@ -69,7 +69,7 @@ TEST(LanguageModelHeadTest, TilesAddUpToTheWholeVocabulary) {
   const std::unique_ptr<Stream> stream = *device->CreateStream();
   const v1::ModelGraph graph = model.Graph();
   const LayerIndex layer(2);
-  const auto state = *StageState::Create(*device, model.Spec(), graph, layer, layer);
+  const auto state = *StageState::Create(*device, **device->CreateStream(), model.Spec(), graph, layer, layer);
   const auto stage = *LayeredStage::Create(*device, model.Spec(), graph, layer, layer, *state);
   std::vector<double> input;
   std::vector<int32_t> labels;

@@ -139,7 +139,8 @@ TEST_P(LayeredStageTest, SlotsAreAsCommonLayerMemorySays) {
   const uint64_t element = BytesOf(device_->capabilities().compute_dtype);
   for (uint32_t first = 0; first < model.num_layers(); ++first) {
     for (uint32_t last = first; last < model.num_layers(); ++last) {
-      const auto state = *StageState::Create(*device_, model.Spec(), graph, LayerIndex(first), LayerIndex(last));
+      const auto state = *StageState::Create(*device_, **device_->CreateStream(), model.Spec(), graph,
+                                             LayerIndex(first), LayerIndex(last));
       const auto stage =
           *LayeredStage::Create(*device_, model.Spec(), graph, LayerIndex(first), LayerIndex(last), *state);
       const StageMemoryBytes bytes = *MemoryOfStage(graph, first, last, element);

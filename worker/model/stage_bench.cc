@@ -53,7 +53,7 @@ StageBench::StageBench(Device& device, const v1::JobSpec& spec, const v1::ModelG
     held.last_layer =
         i + 1 < first_layers.size() ? first_layers[i + 1] - 1 : static_cast<uint32_t>(graph.layers_size()) - 1;
     const LayerIndex first(held.first_layer), last(held.last_layer);
-    held.state = Checked(StageState::Create(device, spec, graph_, first, last));
+    held.state = Checked(StageState::Create(device, *stream_, spec, graph_, first, last));
     held.stage = Checked(LayeredStage::Create(device, spec, graph_, first, last, *held.state));
     stages_.push_back(std::move(held));
   }

@@ -47,8 +47,9 @@ class StageState {
   // Layers [first_layer, last_layer] of `graph`. Values by the initializers, a function of (spec.model.init.seed, name,
   // element), so the same for any cut. A tied tensor whose owner and later use are both here is one value with two
   // accumulators. INVALID_ARGUMENT: no such layers, a tensor that two layers have without a tie, more than one tied
-  // tensor, an unknown optimizer. RESOURCE_EXHAUSTED: the device has not enough memory.
-  static absl::StatusOr<std::unique_ptr<StageState>> Create(Device& device, const v1::JobSpec& spec,
+  // tensor, an unknown optimizer. RESOURCE_EXHAUSTED: the device has not enough memory. ABORTED: `stream`, which the
+  // values are made on, was cancelled.
+  static absl::StatusOr<std::unique_ptr<StageState>> Create(Device& device, Stream& stream, const v1::JobSpec& spec,
                                                             const v1::ModelGraph& graph, LayerIndex first_layer,
                                                             LayerIndex last_layer);
   virtual ~StageState() = default;

@@ -3,42 +3,30 @@
 #include <gtest/gtest.h>
 
 #include "absl/strings/str_cat.h"
+#include "common/status_macros.h"
 #include "tests/testing/worker/fake_batch_source.h"
 #include "tests/testing/worker/fake_device.h"
+#include "worker/session/in_process_session.h"
 
 namespace stagecoach {
 namespace {
 
 constexpr absl::Duration kAnswerTimeout = absl::Seconds(20);  // never reached by a passing test
 constexpr absl::Duration kQuiet = absl::Milliseconds(20);
-
-class FakeSession final : public Session {
- public:
-  explicit FakeSession(std::shared_ptr<SessionQueues> queues) : queues_(std::move(queues)) {}
-  absl::Status Send(v1::WorkerMessage message) override { return queues_->from_worker.Push(std::move(message)); }
-  absl::StatusOr<v1::CoordinatorMessage> Receive(absl::Duration timeout) override {
-    return queues_->to_worker.Pop(timeout);
-  }
-  void Close() override { queues_->to_worker.Close(); }
-
- private:
-  const std::shared_ptr<SessionQueues> queues_;
-};
+constexpr absl::Duration kLongestSleep = absl::Milliseconds(1);
 
 }  // namespace
 
 AgentHarness::AgentHarness(const PipelineShape& shape) : shape_(shape) {
-  const TransportFactory transports = InProcessTransportFactory(std::make_shared<InProcessFabric>());
   for (uint32_t rank = 0; rank < shape.num_stages; ++rank) {
     workers_.emplace_back();
-    Start(rank, transports);
+    Start(rank);
   }
 }
 
-void AgentHarness::Start(uint32_t rank, const TransportFactory& transports) {
+AgentOptions AgentHarness::OptionsOf(uint32_t rank) {
   Worker& worker = workers_[rank];
-  worker.session = std::make_shared<SessionQueues>();
-  AgentOptions options{
+  return AgentOptions{
       .worker = WorkerId(absl::StrCat("worker", rank)),
       .incarnation = Incarnation(100 + rank),
       .numerics_class = "fake",
@@ -48,14 +36,15 @@ void AgentHarness::Start(uint32_t rank, const TransportFactory& transports) {
         ++worker.num_devices;
         return std::make_unique<FakeDevice>();
       },
-      .transport_factory = transports,
+      .transport_factory = transports_,
       .batch_source_factory = [this](const v1::JobSpec&, FileSystem&) -> absl::StatusOr<std::unique_ptr<BatchSource>> {
         return std::make_unique<FakeBatchSource>(record_calls);
       },
-      .stage_state_factory = [&worker](Device&, const v1::JobSpec&, const v1::ModelGraph&, LayerIndex first,
-                                       LayerIndex) -> absl::StatusOr<std::unique_ptr<StageState>> {
-        auto state = std::make_unique<FakeStageState>(
-            FakeStageState::Options{.name = absl::StrCat("w", first.value()), .on_update = worker.on_update});
+      .stage_state_factory = [&worker](Device&, Stream& stream, const v1::JobSpec&, const v1::ModelGraph&,
+                                       LayerIndex first, LayerIndex) -> absl::StatusOr<std::unique_ptr<StageState>> {
+        if (worker.on_build) STAGECOACH_RETURN_IF_ERROR(worker.on_build(stream));
+        auto state = std::make_unique<FakeStageState>(FakeStageState::Options{
+            .name = absl::StrCat("w", first.value()), .on_update = worker.on_update, .on_digest = worker.on_digest});
         worker.state = state.get();
         ++worker.num_states;
         return state;
@@ -64,13 +53,45 @@ void AgentHarness::Start(uint32_t rank, const TransportFactory& transports) {
                                        const StageState& state) -> absl::StatusOr<std::unique_ptr<Stage>> {
         return std::make_unique<FakeStage>(state, FakeStage::Options{.record = record_calls, .hook = worker.hook});
       },
+      .clock = clock,
       .connect_timeout = kAnswerTimeout,
-      .transfer_timeout = kAnswerTimeout};
-  auto agent = Agent::Create(std::move(options), std::make_unique<FakeSession>(worker.session));
-  ASSERT_TRUE(agent.ok()) << agent.status();
-  worker.agent = *std::move(agent);
-  EXPECT_EQ(Receive(rank).hello().worker(), absl::StrCat("worker", rank));
+      .transfer_timeout = kAnswerTimeout,
+      .longest_sleep = kLongestSleep,
+      .log = &worker.log};
 }
+
+void AgentHarness::Start(uint32_t rank) {
+  Worker& worker = workers_[rank];
+  worker.agent = Agent::Start(OptionsOf(rank), [&worker]() -> std::unique_ptr<Session> {
+    auto session = std::make_shared<AcceptedSession>();
+    EXPECT_TRUE(worker.dialled.Push(session).ok());
+    return std::make_unique<InProcessSession>(
+        session->to_worker,
+        [session](v1::WorkerMessage message) { return session->from_worker.Push(std::move(message)); },
+        [session] { session->closed.store(true); });
+  });
+  EXPECT_EQ(Accept(rank).worker(), absl::StrCat("worker", rank));
+  Welcome(rank);
+}
+
+v1::Hello AgentHarness::Accept(uint32_t rank) {
+  absl::StatusOr<std::shared_ptr<AcceptedSession>> session = workers_[rank].dialled.Pop(kAnswerTimeout);
+  EXPECT_TRUE(session.ok()) << "worker " << rank << " does not dial";
+  if (!session.ok()) return {};
+  workers_[rank].session = *std::move(session);
+  const v1::WorkerMessage message = Receive(rank);
+  EXPECT_TRUE(message.has_hello()) << message.ShortDebugString();
+  EXPECT_EQ(message.fence().incarnation(), 100 + rank);
+  return message.hello();
+}
+
+void AgentHarness::Welcome(uint32_t rank) {
+  v1::CoordinatorMessage message;
+  *message.mutable_welcome() = welcome;
+  Send(rank, std::move(message));
+}
+
+void AgentHarness::Break(uint32_t rank, const absl::Status& why) { workers_[rank].session->to_worker->End(why); }
 
 void AgentHarness::Send(uint32_t rank, v1::CoordinatorMessage message) {
   v1::Fence& fence = *message.mutable_fence();
@@ -78,7 +99,7 @@ void AgentHarness::Send(uint32_t rank, v1::CoordinatorMessage message) {
   fence.set_epoch(epoch);
   fence.set_coordinator_term(term);
   if (fence.incarnation() == 0) fence.set_incarnation(100 + rank);
-  ASSERT_TRUE(workers_[rank].session->to_worker.Push(std::move(message)).ok());
+  ASSERT_TRUE(workers_[rank].session->to_worker->Push(std::move(message)).ok());
 }
 
 v1::WorkerMessage AgentHarness::Receive(uint32_t rank) {

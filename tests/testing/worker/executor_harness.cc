@@ -22,8 +22,8 @@ ExecutorHarness::ExecutorHarness(const PipelineShape& shape, const Options& opti
     worker.options.record = options.record;
     worker.stream = *worker.device.CreateStream();
     const bool tied = shape.tied && (rank == 0 || rank + 1 == shape.num_stages);
-    worker.state = std::make_unique<FakeStageState>(
-        FakeStageState::Options{.name = absl::StrCat("w", rank), .tied = tied, .on_update = nullptr});
+    worker.state = std::make_unique<FakeStageState>(FakeStageState::Options{
+        .name = absl::StrCat("w", rank), .tied = tied, .on_update = nullptr, .on_digest = nullptr});
     worker.program = PipelineProgram(shape, rank);
     worker.arena = *worker.device.Allocate(worker.program.arena_bytes(), MemoryKind::kDevice);
     worker.transport = *factory({JobId("job"), Epoch(1), Incarnation(rank)}, WorkerRank(rank));

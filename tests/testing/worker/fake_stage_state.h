@@ -20,6 +20,7 @@ class FakeStageState final : public StageState {
     std::string name = "w";
     bool tied = false;
     std::function<absl::Status()> on_update;  // at the start of an update that does something
+    std::function<void()> on_digest;
   };
 
   explicit FakeStageState(Options options) : options_(std::move(options)) {
@@ -68,6 +69,7 @@ class FakeStageState final : public StageState {
   uint64_t num_updates() const override { return num_updates_; }
   std::span<const StateTensor> tensors() const override { return tensors_; }
   absl::StatusOr<TensorDigest> Digest(Stream& /*stream*/, const Tensor& tensor) override {
+    if (options_.on_digest) options_.on_digest();
     TensorDigest digest;
     for (int64_t i = 0; i < tensor.num_elements(); ++i) {
       uint32_t word = 0;

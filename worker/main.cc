@@ -1,0 +1,179 @@
+// stagecoach-worker: one device of a pipeline as a daemon. See server.h.
+
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <cstdlib>
+#include <iostream>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/ascii.h"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/build_version.h"
+#include "common/listen_address.h"
+#include "common/log.h"
+#include "common/protocol_version.h"
+#include "worker/server.h"
+
+namespace stagecoach {
+namespace {
+
+constexpr int kExitOk = 0;
+constexpr int kExitError = 1;
+constexpr int kExitUsage = 2;
+
+struct Arguments {
+  std::string coordinator;
+  ServerOptions server;
+  LogOptions log;
+};
+
+// Names are shown in tables and used as file names.
+std::string CheckWorkerName(const std::string& name) {
+  const auto is_allowed = [](char c) { return absl::ascii_isalnum(c) || c == '.' || c == '-' || c == '_'; };
+  if (!name.empty() && name.size() <= 200 && std::all_of(name.begin(), name.end(), is_allowed)) return "";
+  return "expected letters, digits, '.', '-' and '_', at most 200";
+}
+
+// "30s", "250ms", "1m30s": longer than nothing.
+absl::Duration ParseDurationOption(const std::string& name, const std::string& text) {
+  absl::Duration value;
+  const bool good = absl::ParseDuration(text, &value) && value > absl::ZeroDuration();
+  if (!good) throw CLI::ValidationError(name, "expected a duration such as 30s or 250ms, not \"" + text + "\"");
+  return value;
+}
+
+template <typename T>
+CLI::Option* AddDuration(CLI::App& app, const std::string& name, T& value, const std::string& help) {
+  return app.add_option_function<std::string>(
+      name, [name, &value](const std::string& text) { value = ParseDurationOption(name, text); }, help);
+}
+
+void AddOptions(CLI::App& app, Arguments& arguments) {
+  ServerOptions& server = arguments.server;
+  app.add_option("--coordinator", arguments.coordinator, "HOST:PORT, [IPV6]:PORT or unix:PATH")
+      ->required()
+      ->envname("STAGECOACH_ADDRESS");
+  app.add_option("--name", server.name, "unique among the workers; default: the host's with a random suffix")
+      ->check([](const std::string& name) { return CheckWorkerName(name); });
+  app.add_option("--device", server.device, "cpu or reference (float64, slow)")->capture_default_str();
+  app.add_option("--transport", server.transport, "how tensors go from worker to worker")->capture_default_str();
+  app.add_option("--threads", server.max_threads, "that a job may use at most; default: as many as the machine has")
+      ->check(CLI::Range(1, 1024));
+  app.add_option("--memory", server.memory_bytes, "that a job may use at most: 8GiB; default: all that the device has")
+      ->transform(CLI::AsSizeValue(false));
+  AddDuration(app, "--leave-timeout", server.leave_timeout, "after SIGTERM, how long a step may still take")
+      ->default_str(absl::FormatDuration(server.leave_timeout));
+  AddDuration(app, "--dial-timeout", server.dial_timeout, "end after so long without a coordinator; default: never");
+  AddDuration(app, "--orphan-timeout", server.orphan_timeout,
+              "drop a job's state after so long without a coordinator; default: as the coordinator said, or 10m");
+  AddDuration(app, "--transfer-timeout", server.transfer_timeout, "longest wait for one tensor from a peer")
+      ->default_str(absl::FormatDuration(server.transfer_timeout));
+  app.add_option("--log-level", arguments.log.level, "least severe lines that are logged")
+      ->check(CLI::IsMember(kLogLevels))
+      ->envname("STAGECOACH_LOG")
+      ->capture_default_str();
+  app.add_option("--log-format", arguments.log.format, "to standard error")
+      ->check(CLI::IsMember(kLogFormats))
+      ->capture_default_str();
+  app.set_version_flag("--version",
+                       absl::StrCat("stagecoach-worker ", BuildVersion(), " (protocol ", kProtocolVersion, ")"));
+}
+
+int Fail(const absl::Status& status, int code) {
+  std::cerr << "stagecoach-worker: " << status.message() << "\n";
+  return code;
+}
+
+// Several workers share the cores of a machine: threads that spin at the barriers of one would take them from another.
+// The OpenMP runtime reads the variable when it is loaded, which is before main: hence once more from the start.
+void MakeOpenMpWaitPassively(char** argv) {
+  if (std::getenv("OMP_WAIT_POLICY") != nullptr) return;
+  std::array<char, 4096> program{};
+  if (readlink("/proc/self/exe", program.data(), program.size() - 1) <= 0) return;
+  setenv("OMP_WAIT_POLICY", "passive", 0);
+  execv(program.data(), argv);  // does not return; where it cannot, the worker runs as it is
+}
+
+// All that is about a job also goes to the job's log, whatever of it the process's own shows.
+std::shared_ptr<JobLog> AddJobLog() {
+  auto log = std::make_shared<JobLog>();
+  spdlog::logger& logger = *spdlog::default_logger();
+  for (const spdlog::sink_ptr& sink : logger.sinks()) sink->set_level(logger.level());
+  log->set_level(std::min(logger.level(), spdlog::level::info));
+  logger.set_level(std::min(logger.level(), spdlog::level::info));
+  logger.sinks().push_back(log);
+  return log;
+}
+
+constexpr int kEndedSignal = SIGUSR1;
+
+// Blocked in all threads, so that Run gets them.
+sigset_t BlockSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  for (const int signal : {SIGTERM, SIGINT, kEndedSignal}) sigaddset(&signals, signal);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return signals;
+}
+
+// Whoever is in a hurry asks twice.
+void EndAtOnce(int signal) {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, signal);
+  std::signal(signal, SIG_DFL);
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  raise(signal);
+}
+
+int Run(ServerOptions options) {
+  const sigset_t signals = BlockSignals();
+  std::signal(SIGPIPE, SIG_IGN);
+  options.on_end = [self = pthread_self()] { pthread_kill(self, kEndedSignal); };
+  const absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(options);
+  if (!server.ok()) return Fail(server.status(), absl::IsNotFound(server.status()) ? kExitUsage : kExitError);
+  for (bool leaving = false;; leaving = true) {
+    int signal = 0;
+    sigwait(&signals, &signal);
+    if (signal == kEndedSignal) break;
+    if (leaving) EndAtOnce(signal);
+    (*server)->Leave(signal == SIGINT ? "SIGINT" : "SIGTERM");
+  }
+  const std::optional<absl::Status> ended = (*server)->Wait(absl::InfiniteDuration());
+  return ended->ok() ? kExitOk : Fail(*ended, kExitError);
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app(
+      "Runs the stages of jobs that a coordinator gives it, on one device.\n\n"
+      "  stagecoach-worker --coordinator 127.0.0.1:7070\n"
+      "  stagecoach-worker --coordinator unix:state/socket --name worker-0 --threads 4 --memory 8GiB\n",
+      "stagecoach-worker");
+  Arguments arguments;
+  AddOptions(app, arguments);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error, std::cout, std::cerr) == 0 ? kExitOk : kExitUsage;
+  }
+  if (const absl::Status status = StartLog("worker", arguments.log); !status.ok()) return Fail(status, kExitUsage);
+  const absl::StatusOr<ListenAddress> coordinator = ParseListenAddress(arguments.coordinator);
+  if (!coordinator.ok()) return Fail(coordinator.status(), kExitUsage);
+  MakeOpenMpWaitPassively(argv);
+  arguments.server.coordinator = *coordinator;
+  arguments.server.log = AddJobLog();
+  return Run(std::move(arguments.server));
+}
+
+}  // namespace
+}  // namespace stagecoach
+
+int main(int argc, char** argv) { return stagecoach::Main(argc, argv); }

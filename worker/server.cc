@@ -1,0 +1,96 @@
+#include "worker/server.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <random>
+#include <thread>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "common/build_version.h"
+#include "common/log.h"
+#include "common/status_macros.h"
+#include "worker/data/text_batch_source.h"
+#include "worker/model/layered_stage.h"
+#include "worker/model/stage_state.h"
+#include "worker/registry/device/device_registry.h"
+#include "worker/registry/transport/transport_registry.h"
+#include "worker/session/grpc_session.h"
+
+namespace stagecoach {
+namespace {
+
+uint64_t RandomNumber() {
+  std::random_device random;
+  return uint64_t{random()} << 32 | random();
+}
+
+std::string HostName() {
+  std::array<char, 256> name{};
+  return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown-host";
+}
+
+// What the device is able to do is asked of one that is then thrown away: a job's belongs to the executor's thread.
+absl::Status DescribeDevice(const ServerOptions& options, AgentOptions& agent) {
+  STAGECOACH_ASSIGN_OR_RETURN(agent.device_factory, FindDevice(options.device));
+  STAGECOACH_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device, agent.device_factory(DeviceOptions{.threads = 1}));
+  const DeviceCapabilities& capabilities = device->capabilities();
+  agent.device = capabilities.kind;
+  agent.numerics_class = capabilities.numerics_class;
+  agent.memory_bytes = options.memory_bytes > 0 ? options.memory_bytes : capabilities.memory_bytes;
+  if (agent.memory_bytes > capabilities.memory_bytes) {
+    return absl::InvalidArgumentError(absl::StrCat("the worker is given ", agent.memory_bytes, " bytes, but device ",
+                                                   capabilities.kind, " has ", capabilities.memory_bytes));
+  }
+  return absl::OkStatus();
+}
+
+void DescribeProcess(const ServerOptions& options, AgentOptions& agent) {
+  agent.incarnation = Incarnation(std::max<uint64_t>(RandomNumber(), 1));
+  agent.host = HostName();
+  agent.pid = static_cast<uint64_t>(getpid());
+  agent.build_version = BuildVersion();
+  const std::string suffix = absl::StrCat(absl::Hex(RandomNumber() & 0xffffffff, absl::kZeroPad8));
+  agent.worker = WorkerId(options.name.empty() ? absl::StrCat(agent.host, "-", suffix) : options.name);
+  agent.max_threads = options.max_threads > 0 ? options.max_threads : std::max(1u, std::thread::hardware_concurrency());
+}
+
+AgentOptions ModelOptions() {
+  AgentOptions agent;
+  agent.batch_source_factory = [](const v1::JobSpec& spec,
+                                  FileSystem& files) -> absl::StatusOr<std::unique_ptr<BatchSource>> {
+    return TextBatchSource::Create(spec.data(), spec.training().seq_len(), files);
+  };
+  agent.stage_state_factory = StageState::Create;
+  agent.stage_factory = [](Device& on, const v1::JobSpec& spec, const v1::ModelGraph& graph, LayerIndex first,
+                           LayerIndex last, const StageState& state) -> absl::StatusOr<std::unique_ptr<Stage>> {
+    return LayeredStage::Create(on, spec, graph, first, last, state);
+  };
+  return agent;
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
+  AgentOptions agent = ModelOptions();
+  STAGECOACH_RETURN_IF_ERROR(DescribeDevice(options, agent));
+  STAGECOACH_ASSIGN_OR_RETURN(agent.transport_factory, FindTransport(options.transport));
+  DescribeProcess(options, agent);
+  agent.session.dial_timeout = options.dial_timeout;
+  agent.session.orphan_timeout = options.orphan_timeout;
+  agent.leave_timeout = options.leave_timeout;
+  agent.transfer_timeout = options.transfer_timeout;
+  agent.log = options.log.get();
+  agent.on_end = options.on_end;
+  const std::string name = agent.worker.value();
+  spdlog::info("worker {}: device {} ({}), up to {} threads and {} bytes; dialling {}", name, agent.device,
+               agent.numerics_class, agent.max_threads, agent.memory_bytes, options.coordinator.ToString());
+  const GrpcSessionOptions session{.address = options.coordinator.ToString()};
+  return absl::WrapUnique(
+      new Server(name, options.log, Agent::Start(std::move(agent), [session] { return DialGrpcSession(session); })));
+}
+
+}  // namespace stagecoach

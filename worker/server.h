@@ -1,0 +1,57 @@
+#ifndef STAGECOACH_WORKER_SERVER_H_
+#define STAGECOACH_WORKER_SERVER_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/listen_address.h"
+#include "worker/agent/agent.h"
+#include "worker/agent/job_log.h"
+
+namespace stagecoach {
+
+// What the worker daemon is told by its command line; see worker/main.cc.
+struct ServerOptions {
+  ListenAddress coordinator;
+  std::string name;  // empty: of the host, with a random suffix
+  std::string device = "cpu";
+  std::string transport = "in_process";
+  uint32_t max_threads = 0;   // 0: as many as the machine has
+  uint64_t memory_bytes = 0;  // 0: all that the device has
+  absl::Duration leave_timeout = absl::Seconds(30);
+  absl::Duration dial_timeout = absl::InfiniteDuration();
+  std::optional<absl::Duration> orphan_timeout;  // instead of the coordinator's
+  absl::Duration transfer_timeout = absl::Minutes(10);
+  std::shared_ptr<JobLog> log;
+  std::function<void()> on_end;  // as AgentOptions
+};
+
+// The worker daemon but for its process: puts an agent together with the device, the transport and the session that the
+// options name. Public methods: any thread.
+class Server {
+ public:
+  // NOT_FOUND: no such device or transport. Errors of the device.
+  static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options);
+
+  const std::string& name() const { return name_; }
+  void Leave(const std::string& reason) { agent_->Leave(reason); }                            // as Agent
+  std::optional<absl::Status> Wait(absl::Duration timeout) { return agent_->Wait(timeout); }  // as Agent
+
+ private:
+  Server(std::string name, std::shared_ptr<JobLog> log, std::unique_ptr<Agent> agent)
+      : name_(std::move(name)), log_(std::move(log)), agent_(std::move(agent)) {}
+
+  const std::string name_;
+  const std::shared_ptr<JobLog> log_;
+  const std::unique_ptr<Agent> agent_;  // last: it uses the above
+};
+
+}  // namespace stagecoach
+
+#endif  // STAGECOACH_WORKER_SERVER_H_
