@@ -59,7 +59,7 @@ using ChannelKey = std::tuple<int, uint32_t, uint32_t>;
 inline ChannelKey KeyOf(const v1::ChannelSpec& channel) {
   return {static_cast<int>(channel.kind()), channel.from_stage(), channel.to_stage()};
 }
-std::string ChannelText(const v1::ChannelSpec& channel);  // "activation channel 0->1"
+std::string ChannelName(const v1::ChannelSpec& channel);  // "activation channel 0->1"
 
 template <typename... Parts>
 absl::Status Refuse(const Parts&... parts) {

@@ -68,7 +68,7 @@ absl::StatusOr<v1::ChannelSpec> NeededChannel(const VerifierInput& input, const 
   const bool down = given.kind() == v1::CHANNEL_KIND_ACTIVATION && to == from + 1;
   const bool up = given.kind() == v1::CHANNEL_KIND_GRADIENT && from == to + 1 && !shape.forward_only;
   const bool tie = given.kind() == v1::CHANNEL_KIND_TIE && from != to && shape.SendsTie(from) && shape.SendsTie(to);
-  if (!in_range || !(down || up || tie)) return Refuse("nothing needs the ", ChannelText(given));
+  if (!in_range || !(down || up || tie)) return Refuse("nothing needs the ", ChannelName(given));
   needed.set_from_worker_rank(input.plan.stages(static_cast<int>(from)).worker_rank());
   needed.set_to_worker_rank(input.plan.stages(static_cast<int>(to)).worker_rank());
   if (tie) {
@@ -152,7 +152,7 @@ absl::Status VerifyStageMemory(const VerifierInput& input, const PipelineShape& 
 
 }  // namespace
 
-std::string ChannelText(const v1::ChannelSpec& channel) {
+std::string ChannelName(const v1::ChannelSpec& channel) {
   absl::string_view kind = "unknown";
   if (channel.kind() == v1::CHANNEL_KIND_ACTIVATION) kind = "activation";
   if (channel.kind() == v1::CHANNEL_KIND_GRADIENT) kind = "gradient";
@@ -212,7 +212,7 @@ absl::Status VerifyChannelSpecs(const VerifierInput& input, const PipelineShape&
           (channel.from_worker_rank() == program.worker_rank()) != (channel.to_worker_rank() == program.worker_rank());
       if (!is_here || ++seen[KeyOf(channel)] > 1 || channel.num_slots() == 0 || !AreEqual(channel, needed) ||
           !AreEqual(channel, *other)) {
-        return Refuse("worker ", program.worker_rank(), ": the ", ChannelText(channel),
+        return Refuse("worker ", program.worker_rank(), ": the ", ChannelName(channel),
                       " is not what its cut needs, or not the same at both ends: ", channel.ShortDebugString());
       }
     }
@@ -234,7 +234,7 @@ absl::Status VerifySlots(const VerifierInput& input, const PipelineShape& shape)
       const v1::ChannelSpec& channel = program.channels(i);
       const SlotList& slots = program.channel_slots(i).slots();
       if (static_cast<uint32_t>(slots.size()) != channel.num_slots()) {
-        return Refuse("worker ", program.worker_rank(), ": the ", ChannelText(channel), " has ", slots.size(),
+        return Refuse("worker ", program.worker_rank(), ": the ", ChannelName(channel), " has ", slots.size(),
                       " buffers for ", channel.num_slots(), " slots");
       }
       STAGECOACH_RETURN_IF_ERROR(VerifySlotList(program, slots, channel.bytes(), "transfer"));

@@ -175,7 +175,7 @@ absl::Status ProgramWalk::CheckChannel(uint32_t channel, v1::ChannelKind kind, b
   if (channel >= channels_.size()) return Error("there is no channel ", channel);
   const v1::ChannelSpec& spec = program_.channels(static_cast<int>(channel));
   if (spec.kind() != kind || (sends ? spec.from_stage() : spec.to_stage()) != stage) {
-    return Error("the ", ChannelText(spec), " is not the one that it ", sends ? "sends" : "receives", " on");
+    return Error("the ", ChannelName(spec), " is not the one that it ", sends ? "sends" : "receives", " on");
   }
   return absl::OkStatus();
 }
@@ -355,7 +355,7 @@ absl::Status ProgramWalk::Post(const v1::Instruction& instruction) {
   std::vector<uint32_t>& posts = posts_[instruction.channel()];
   if (instruction.sequence() != posts.size()) {
     return Error("is post ", posts.size(), " of the ",
-                 ChannelText(program_.channels(static_cast<int>(instruction.channel()))), ", but says ",
+                 ChannelName(program_.channels(static_cast<int>(instruction.channel()))), ", but says ",
                  instruction.sequence());
   }
   posts.push_back(instruction.action().micro_batch());
@@ -449,7 +449,7 @@ absl::Status ProgramWalk::CheckChannelsAtEnd() const {
   for (int channel = 0; channel < program_.channels_size(); ++channel) {
     for (const SlotState& slot : channels_[static_cast<size_t>(channel)].states) {
       if (slot.content != Content::kWritten) continue;
-      return Refuse("worker ", program_.worker_rank(), ": the ", ChannelText(program_.channels(channel)), " ends with ",
+      return Refuse("worker ", program_.worker_rank(), ": the ", ChannelName(program_.channels(channel)), " ends with ",
                     IsReceiver(channel) ? "a receive that nothing reads, of micro-batch "
                                         : "a tensor that is never sent, of micro-batch ",
                     slot.micro_batch);

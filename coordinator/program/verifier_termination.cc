@@ -189,7 +189,7 @@ absl::Status VerifyTransfers(const VerifierInput& input, const std::vector<Posts
       if (posts == other) continue;
       const size_t n = static_cast<size_t>(std::mismatch(posts.begin(), posts.end(), other.begin(), other.end()).first -
                                            posts.begin());
-      return Refuse("the two ends of the ", ChannelText(spec), " post different things: ", other.size(), " and ",
+      return Refuse("the two ends of the ", ChannelName(spec), " post different things: ", other.size(), " and ",
                     posts.size(), " transfers, and number ", n, " is the first that differs");
     }
   }
