@@ -7,8 +7,8 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/host_memory_size.h"
 #include "common/status_macros.h"
-#include "worker/device/cpu/host_memory_size.h"
 #include "worker/device/cpu/instruction_set.h"
 
 namespace stagecoach {

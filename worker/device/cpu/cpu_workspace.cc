@@ -9,9 +9,9 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/host_memory_size.h"
 #include "common/memory_layout.h"
 #include "common/status_macros.h"
-#include "worker/device/cpu/host_memory_size.h"
 
 namespace stagecoach {
 namespace {

@@ -1,5 +1,5 @@
-#ifndef STAGECOACH_WORKER_DEVICE_CPU_HOST_MEMORY_SIZE_H_
-#define STAGECOACH_WORKER_DEVICE_CPU_HOST_MEMORY_SIZE_H_
+#ifndef STAGECOACH_COMMON_HOST_MEMORY_SIZE_H_
+#define STAGECOACH_COMMON_HOST_MEMORY_SIZE_H_
 
 #include <cstddef>
 #include <optional>
@@ -23,4 +23,4 @@ std::vector<std::string> MemoryLimitFiles(absl::string_view self_cgroup);
 
 }  // namespace stagecoach
 
-#endif  // STAGECOACH_WORKER_DEVICE_CPU_HOST_MEMORY_SIZE_H_
+#endif  // STAGECOACH_COMMON_HOST_MEMORY_SIZE_H_

@@ -1,4 +1,4 @@
-#include "worker/device/cpu/host_memory_size.h"
+#include "common/host_memory_size.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
