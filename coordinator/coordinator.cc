@@ -1,17 +1,28 @@
 #include "coordinator/coordinator.h"
 
-#include <chrono>
+#include <algorithm>
 #include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "common/log.h"
 #include "common/mutex.h"
+#include "common/protocol_version.h"
 #include "common/status_macros.h"
+#include "coordinator/deadlines.h"
 #include "coordinator/decide.h"
+#include "coordinator/descriptions.h"
+#include "coordinator/jobs/job_state.h"
 
 namespace stagecoach {
 namespace {
+
+// Places in the queue for what must not be lost: results of effects, of which there are a few a job, and ends of
+// sessions and followers.
+constexpr size_t kReservedPlaces = 1 << 16;
+
+// Between two looks at the clock, which may be a simulated one.
+constexpr absl::Duration kLongestWait = absl::Milliseconds(100);
 
 // What one thread waits for and another sets. Thread-safe.
 template <typename T>
@@ -22,9 +33,15 @@ class Answer {
     value_ = std::move(value);
     is_set_.NotifyAll();
   }
-  absl::StatusOr<T> Wait() {
+  absl::StatusOr<T> Wait(absl::Duration timeout) {
+    const auto deadline = DeadlineIn(timeout);
     MutexLock lock(mutex_);
-    while (!value_.has_value()) is_set_.Wait(mutex_);
+    while (!value_.has_value()) {
+      if (!is_set_.WaitUntil(mutex_, deadline) && !value_.has_value()) {
+        return absl::UnavailableError(absl::StrCat("the coordinator has not answered in ",
+                                                   absl::FormatDuration(timeout), "; it may still do what was asked"));
+      }
+    }
     return *std::move(value_);
   }
 
@@ -36,25 +53,25 @@ class Answer {
 
 absl::Status Unanswered() { return absl::UnavailableError("the coordinator has not answered"); }
 
-JobDescription Describe(const JobRecord& job) {
-  JobDescription description;
-  description.status = StatusOf(job);
-  description.spec = *job.history.spec;
-  if (job.history.plan != nullptr) description.plan = *job.history.plan;
-  if (!job.history.checkpoints.empty()) {
-    const v1::CheckpointCompleted& newest = job.history.checkpoints.back();
-    description.checkpoint_directory = newest.directory();
-    description.digest = newest.digest();
-    description.state_digest = newest.state_digest();
+absl::Status CheckHello(const v1::Hello& hello, Incarnation incarnation) {
+  if (hello.protocol_version() != kProtocolVersion) {
+    return absl::FailedPreconditionError(absl::StrCat(
+        "worker \"", hello.worker(), "\" speaks version ", hello.protocol_version(),
+        " of the protocol, and this coordinator version ", kProtocolVersion, "; run the same build of both"));
   }
-  return description;
+  if (hello.worker().empty()) return absl::InvalidArgumentError("a worker has no name");
+  if (incarnation == Incarnation()) {
+    return absl::InvalidArgumentError(absl::StrCat("worker \"", hello.worker(), "\" has no incarnation"));
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace
 
 Coordinator::Coordinator(Options options)
     : options_(std::move(options)),
-      queue_(options_.queue_capacity),
+      queue_(options_.clock, options_.queue_capacity, kReservedPlaces),
+      state_(options_.fleet),
       last_answer_(Unanswered()),
       planning_thread_("planning"),
       file_thread_("files"),
@@ -62,10 +79,14 @@ Coordinator::Coordinator(Options options)
                .store = options_.store,
                .files = options_.files,
                .planner = options_.planner,
+               .wall_clock = options_.wall_clock,
                .planning_thread = planning_thread_,
                .file_thread = file_thread_,
-               .post = [this](Input input) { return Post(std::move(input)); },
-               .post_result = [this](Input input) { PostResult(input); },
+               .post_result =
+                   [this](Input input) {
+                     // Lost only when the coordinator has stopped: there are fewer effects than reserved places.
+                     queue_.PushReserved([this, input = std::move(input)] { Handle(input); }).IgnoreError();
+                   },
                .answer =
                    [this](uint64_t request, absl::StatusOr<JobId> answer) {
                      if (request == last_request_) last_answer_ = std::move(answer);
@@ -85,76 +106,78 @@ absl::Status Coordinator::Replay() {
     if (absl::Status status = state_.Check(entry); !status.ok()) {
       return absl::DataLossError(absl::StrCat("the journal contradicts itself: ", status.message()));
     }
-    state_.Apply(entry);
+    runner_.Replay(entry);
     return absl::OkStatus();
   }));
   v1::JournalEntry started;
   started.mutable_coordinator_started();
-  STAGECOACH_RETURN_IF_ERROR(runner_.Append(started, CoordinatorTerm(state_.term().value() + 1)));
+  term_ = CoordinatorTerm(state_.term().value() + 1);
+  STAGECOACH_RETURN_IF_ERROR(runner_.Append(started, term_));
   Handle(Restarted{});
   return halted_;
 }
 
 void Coordinator::Loop() {
   loop_id_ = std::this_thread::get_id();
-  // Also while messages never cease: deadlines of one job must not wait for the silence of another.
-  auto next_tick = DeadlineIn(options_.tick_interval);
   while (true) {
-    const absl::StatusOr<std::function<void()>> next = queue_.Pop(options_.tick_interval);
-    if (next.ok()) {
-      (*next)();
-    } else if (next.status().code() != absl::StatusCode::kDeadlineExceeded) {
-      break;
-    }
-    if (std::chrono::steady_clock::now() < next_tick) continue;
-    Handle(Tick{});
-    next_tick = DeadlineIn(options_.tick_interval);
+    const absl::Duration deadline = NextDeadline(state_);
+    const absl::Duration wait = runner_.followers().AnyoneIsBehind()
+                                    ? absl::ZeroDuration()
+                                    : std::min(deadline - options_.clock.Now(), kLongestWait);
+    const absl::StatusOr<InputQueue::Item> next = queue_.Pop(std::max(wait, absl::ZeroDuration()));
+    if (!next.ok() && !absl::IsDeadlineExceeded(next.status())) break;
+    // What came before a deadline counts, however late it is looked at.
+    if ((next.ok() ? next->arrived : options_.clock.Now()) >= deadline) Handle(Tick{});
+    if (next.ok()) next->run();
+    runner_.followers().Pump();
   }
-  runner_.EndFollowers(absl::UnavailableError("the coordinator was stopped"));
+  const absl::Status why = absl::UnavailableError("the coordinator was stopped");
+  runner_.followers().EndAll(why);
+  runner_.EndAllSessions(why);
 }
 
 void Coordinator::Handle(const Input& input) {
-  if (!halted_.ok()) return;
-  Decision decision = Decide(options_.clock.Now(), state_, input);
-  spdlog::debug("{}", decision.reason);
-  halted_ = runner_.Run(std::move(decision));
-  while (halted_.ok() && runner_.TakeTickRequest()) {
-    halted_ = runner_.Run(Decide(options_.clock.Now(), state_, Tick{}));
-  }
-  if (halted_.ok()) return;
-  spdlog::error("the coordinator has halted: {}", halted_.ToString());
-  runner_.EndFollowers(absl::UnavailableError(halted_.message()));
-}
-
-absl::Status Coordinator::Post(Input input) {
-  return queue_.Push([this, input = std::move(input)] { Handle(input); });
-}
-
-void Coordinator::PostResult(const Input& input) {
-  // The result of an effect must not be lost, or its job would wait for ever.
-  while (Post(input).code() == absl::StatusCode::kResourceExhausted) {
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  std::vector<Input> inputs = {input};
+  // Most inputs have no consequences, and those that have settle.
+  for (size_t i = 0; i < inputs.size() && halted_.ok(); ++i) {
+    Decision decision = Decide(options_.clock.Now(), state_, inputs[i]);
+    spdlog::debug("{}", decision.reason);
+    const absl::Status status = runner_.Run(std::move(decision));
+    if (!status.ok()) return Halt(status);
+    std::vector<Input> consequences = runner_.TakeConsequences();
+    std::move(consequences.begin(), consequences.end(), std::back_inserter(inputs));
   }
 }
 
-absl::Status Coordinator::ConnectWorker(const v1::Hello& hello, Incarnation incarnation, WorkerSink sink) {
-  if (hello.worker().empty()) return absl::InvalidArgumentError("a worker has no name");
-  const WorkerId worker(hello.worker());
-  return queue_.Push([this, worker, incarnation, hello, sink = std::move(sink)] {
-    const auto found = state_.workers().find(worker);
-    // The same session twice: the first one's sink stays.
-    if (found != state_.workers().end() && found->second.incarnation == incarnation) return;
-    runner_.SetSink(worker, incarnation, sink);
-    Handle(WorkerConnected{worker, incarnation, hello});
+void Coordinator::Halt(const absl::Status& why) {
+  halted_ = why;
+  spdlog::error("the coordinator has halted: {}", why.ToString());
+  const absl::Status told = absl::UnavailableError(why.message());
+  runner_.followers().EndAll(told);
+  runner_.EndAllSessions(told);
+  options_.on_halt(why);
+}
+
+absl::StatusOr<SessionId> Coordinator::ConnectWorker(const v1::Hello& hello, Incarnation incarnation, WorkerSink sink) {
+  STAGECOACH_RETURN_IF_ERROR(CheckHello(hello, incarnation));
+  const SessionId session(++last_session_);
+  STAGECOACH_RETURN_IF_ERROR(queue_.Push([this, hello, incarnation, session, sink = std::move(sink)] {
+    if (!halted_.ok()) return sink.end(absl::UnavailableError(halted_.message()));
+    runner_.AddSession(session, sink);
+    Handle(WorkerConnected{WorkerId(hello.worker()), incarnation, session, hello});
+  }));
+  return session;
+}
+
+absl::Status Coordinator::Deliver(SessionId session, v1::WorkerMessage message) {
+  return queue_.Push([this, said = WorkerSaid{session, std::move(message)}] { Handle(said); });
+}
+
+absl::Status Coordinator::EndSession(SessionId session, const absl::Status& why) {
+  return queue_.PushReserved([this, session, why] {
+    runner_.ForgetSession(session);
+    Handle(SessionEnded{session, why});
   });
-}
-
-absl::Status Coordinator::Deliver(const WorkerId& worker, v1::WorkerMessage message) {
-  return Post(WorkerSaid{worker, std::move(message)});
-}
-
-absl::Status Coordinator::WorkerLost(const WorkerId& worker, Incarnation incarnation, const absl::Status& why) {
-  return Post(stagecoach::WorkerLost{worker, incarnation, why});
 }
 
 template <typename T>
@@ -166,7 +189,7 @@ absl::StatusOr<T> Coordinator::Ask(std::function<absl::StatusOr<T>()> ask) {
   STAGECOACH_RETURN_IF_ERROR(queue_.Push([this, answer, ask = std::move(ask)] {
     answer->Set(halted_.ok() ? ask() : absl::UnavailableError(halted_.message()));
   }));
-  return answer->Wait();
+  return answer->Wait(options_.request_timeout);
 }
 
 absl::StatusOr<JobId> Coordinator::Request(std::function<Input(uint64_t)> make_input) {
@@ -177,12 +200,20 @@ absl::StatusOr<JobId> Coordinator::Request(std::function<Input(uint64_t)> make_i
   });
 }
 
-absl::StatusOr<JobId> Coordinator::SubmitJob(const v1::JobSpec& spec) {
-  return Request([spec](uint64_t request) { return JobRequested{request, spec}; });
+absl::StatusOr<JobId> Coordinator::SubmitJob(const v1::SubmitJobRequest& request) {
+  return Request([request](uint64_t id) { return JobRequested{id, request.spec(), request.submission_id()}; });
 }
 
 absl::Status Coordinator::CancelJob(const JobId& job) {
   return Request([job](uint64_t request) { return CancelRequested{request, job}; }).status();
+}
+
+absl::Status Coordinator::PauseJob(const JobId& job) {
+  return Request([job](uint64_t request) { return PauseRequested{request, job}; }).status();
+}
+
+absl::Status Coordinator::ResumeJob(const JobId& job) {
+  return Request([job](uint64_t request) { return ResumeRequested{request, job}; }).status();
 }
 
 absl::StatusOr<const JobRecord*> Coordinator::Find(const JobId& job) const {
@@ -191,27 +222,45 @@ absl::StatusOr<const JobRecord*> Coordinator::Find(const JobId& job) const {
   return &found->second;
 }
 
-absl::Status Coordinator::Follow(const JobId& job, Follower follower) {
-  return Ask<bool>([this, job, follower = std::move(follower)]() -> absl::StatusOr<bool> {
-           STAGECOACH_ASSIGN_OR_RETURN(const JobRecord* record, Find(job));
-           runner_.AddFollower(*record, follower);
-           return true;
-         })
-      .status();
-}
-
-absl::StatusOr<v1::JobStatus> Coordinator::GetJob(const JobId& job) {
-  return Ask<v1::JobStatus>([this, job]() -> absl::StatusOr<v1::JobStatus> {
+absl::StatusOr<v1::Job> Coordinator::DescribeJob(const JobId& job) {
+  return Ask<v1::Job>([this, job]() -> absl::StatusOr<v1::Job> {
     STAGECOACH_ASSIGN_OR_RETURN(const JobRecord* record, Find(job));
-    return StatusOf(*record);
+    return stagecoach::DescribeJob(*record);
   });
 }
 
-absl::StatusOr<JobDescription> Coordinator::DescribeJob(const JobId& job) {
-  return Ask<JobDescription>([this, job]() -> absl::StatusOr<JobDescription> {
-    STAGECOACH_ASSIGN_OR_RETURN(const JobRecord* record, Find(job));
-    return Describe(*record);
+absl::StatusOr<v1::ListJobsResponse> Coordinator::ListJobs() {
+  return Ask<v1::ListJobsResponse>(
+      [this]() -> absl::StatusOr<v1::ListJobsResponse> { return stagecoach::ListJobs(state_); });
+}
+
+absl::StatusOr<v1::ListWorkersResponse> Coordinator::ListWorkers() {
+  return Ask<v1::ListWorkersResponse>([this]() -> absl::StatusOr<v1::ListWorkersResponse> {
+    return stagecoach::ListWorkers(state_, options_.clock.Now());
   });
+}
+
+absl::StatusOr<FollowerId> Coordinator::FollowJob(const v1::FollowJobRequest& request, JobFollower follower) {
+  const FollowerId id(++last_follower_);
+  return Ask<FollowerId>([this, id, request, follower = std::move(follower)]() -> absl::StatusOr<FollowerId> {
+    STAGECOACH_ASSIGN_OR_RETURN(const JobRecord* job, Find(JobId(request.job())));
+    runner_.followers().Add(id, request, StatusOf(*job), HasEnded(job->history.state), follower);
+    return id;
+  });
+}
+
+absl::StatusOr<FollowerId> Coordinator::FollowLogs(const v1::FollowLogsRequest& request, LogFollower follower) {
+  const FollowerId id(++last_follower_);
+  return Ask<FollowerId>([this, id, request, follower = std::move(follower)]() -> absl::StatusOr<FollowerId> {
+    STAGECOACH_ASSIGN_OR_RETURN(const JobRecord* job, Find(JobId(request.job())));
+    runner_.followers().Add(id, request, term_, HasEnded(job->history.state), follower);
+    return id;
+  });
+}
+
+void Coordinator::Unfollow(FollowerId follower) {
+  // When the queue takes nothing more the coordinator has stopped, and with it everything has ended.
+  queue_.PushReserved([this, follower] { runner_.followers().Remove(follower); }).IgnoreError();
 }
 
 void Coordinator::Stop() {

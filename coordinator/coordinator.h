@@ -11,69 +11,80 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/clock.h"
 #include "absl/time/time.h"
 #include "common/clock.h"
 #include "common/file_system.h"
 #include "common/ids.h"
-#include "common/message_queue.h"
 #include "common/named_thread.h"
 #include "coordinator/effect_runner.h"
+#include "coordinator/fleet/fleet_options.h"
+#include "coordinator/fleet/session_id.h"
+#include "coordinator/followers.h"
+#include "coordinator/input_queue.h"
 #include "coordinator/jobs/input.h"
 #include "coordinator/journal/store.h"
 #include "coordinator/state.h"
 #include "coordinator/task_thread.h"
-#include "stagecoach/v1/job.pb.h"
-#include "stagecoach/v1/plan.pb.h"
+#include "stagecoach/v1/coordinator.pb.h"
 #include "stagecoach/v1/worker.pb.h"
 
 namespace stagecoach {
 
-// What is known of a job, also after its end.
-struct JobDescription {
-  v1::JobStatus status;
-  v1::JobSpec spec;
-  v1::Plan plan;                     // of the current or last epoch; no stages before the first
-  std::string checkpoint_directory;  // of the newest checkpoint; empty: none
-  std::string digest;                // of its parameters, hex
-  std::string state_digest;
-};
-
 // The control plane: one thread takes inputs from one queue, decides (Decide), and does what was decided
 // (EffectRunner). Planning and files have threads of their own. All methods are thread-safe and none needs a lock of
 // the caller's. Sinks and followers are called by the coordinator's thread: they must not block, and not call back what
-// waits for it (FAILED_PRECONDITION). UNAVAILABLE from any method: stopped, or the journal could not be written, which
-// ends every job and is not recovered from.
+// waits for it (FAILED_PRECONDITION). Methods that return what was decided wait for it.
+//
+// Any method: UNAVAILABLE when the coordinator was stopped, has not answered for a long time, or could not write its
+// journal, which ends everything and is not recovered from. RESOURCE_EXHAUSTED: its queue is full.
 class Coordinator {
  public:
   struct Options {
-    Store& store;        // outlives the coordinator
-    const Clock& clock;  // likewise
-    FileSystem& files;   // likewise
-    Planner planner;     // PlanJob; called by the planning thread
+    Store& store;                                        // outlives the coordinator
+    const Clock& clock;                                  // likewise
+    FileSystem& files;                                   // likewise
+    Planner planner;                                     // PlanJob; called by the planning thread
+    std::function<absl::Time()> wall_clock = absl::Now;  // for people only
+    FleetOptions fleet = {};
     size_t queue_capacity = 1 << 16;
-    absl::Duration tick_interval = absl::Milliseconds(100);  // real time
+    absl::Duration request_timeout = absl::Seconds(30);
+    // The journal could not be written: the process may end. By the coordinator's thread; must not call Stop.
+    std::function<void(const absl::Status&)> on_halt = [](const absl::Status&) {};
   };
   // Locks the journal, replays it, takes the next term. FAILED_PRECONDITION: another coordinator has it. DATA_LOSS:
   // entries contradict each other or do not parse.
   static absl::StatusOr<std::unique_ptr<Coordinator>> Create(Options options);
   ~Coordinator() { Stop(); }
 
-  // A new session. Of the same worker, another incarnation ends the session before it. The first message is Welcome.
-  // INVALID_ARGUMENT: no name. RESOURCE_EXHAUSTED: the queue is full.
-  absl::Status ConnectWorker(const v1::Hello& hello, Incarnation incarnation, WorkerSink sink);
-  absl::Status Deliver(const WorkerId& worker, v1::WorkerMessage message);
-  absl::Status WorkerLost(const WorkerId& worker, Incarnation incarnation, const absl::Status& why);
+  CoordinatorTerm term() const { return term_; }
+
+  // A new session, which begins with Welcome; that may be sent before this returns. It takes the place of another of
+  // the same worker's, which ends with ABORTED. FAILED_PRECONDITION: another protocol version. INVALID_ARGUMENT: no
+  // name or no incarnation.
+  absl::StatusOr<SessionId> ConnectWorker(const v1::Hello& hello, Incarnation incarnation, WorkerSink sink);
+  // What is said over a session that has ended is dropped.
+  absl::Status Deliver(SessionId session, v1::WorkerMessage message);
+  // The worker, or the network, has ended it; its sink is not called any more once this was handled.
+  absl::Status EndSession(SessionId session, const absl::Status& why);
 
   // Waits until the job is in the journal. ALREADY_EXISTS, INVALID_ARGUMENT.
-  absl::StatusOr<JobId> SubmitJob(const v1::JobSpec& spec);
-  // Waits for the decision, not for the job's end. NOT_FOUND. FAILED_PRECONDITION: it has ended.
+  absl::StatusOr<JobId> SubmitJob(const v1::SubmitJobRequest& request);
+  // Wait for the decision, not for what it leads to. NOT_FOUND, FAILED_PRECONDITION: see coordinator.proto.
   absl::Status CancelJob(const JobId& job);
-  // The current status at once, then every change of it and every step, until the job has ended. NOT_FOUND.
-  absl::Status Follow(const JobId& job, Follower follower);
-  absl::StatusOr<v1::JobStatus> GetJob(const JobId& job);
-  absl::StatusOr<JobDescription> DescribeJob(const JobId& job);
+  absl::Status PauseJob(const JobId& job);
+  absl::Status ResumeJob(const JobId& job);
+  absl::StatusOr<v1::Job> DescribeJob(const JobId& job);  // NOT_FOUND
+  absl::StatusOr<v1::ListJobsResponse> ListJobs();
+  absl::StatusOr<v1::ListWorkersResponse> ListWorkers();
 
-  // Ends the threads; workers are not told. No sink or follower is called afterwards. Idempotent; not by the
+  // NOT_FOUND. The follower may be called before these return.
+  absl::StatusOr<FollowerId> FollowJob(const v1::FollowJobRequest& request, JobFollower follower);
+  absl::StatusOr<FollowerId> FollowLogs(const v1::FollowLogsRequest& request, LogFollower follower);
+  // It is forgotten: on_end is not called. A call that is under way may still be.
+  void Unfollow(FollowerId follower);
+
+  // Ends the threads, all sessions and followers (UNAVAILABLE); none is called afterwards. Idempotent; not by the
   // coordinator's thread.
   void Stop();
 
@@ -83,8 +94,7 @@ class Coordinator {
   absl::Status Replay();
   void Loop();
   void Handle(const Input& input);
-  absl::Status Post(Input input);
-  void PostResult(const Input& input);
+  void Halt(const absl::Status& why);
   // Runs `ask` on the coordinator's thread and waits for what it returns.
   template <typename T>
   absl::StatusOr<T> Ask(std::function<absl::StatusOr<T>()> ask);
@@ -92,7 +102,10 @@ class Coordinator {
   absl::StatusOr<const JobRecord*> Find(const JobId& job) const;
 
   const Options options_;
-  MessageQueue<std::function<void()>> queue_;
+  InputQueue queue_;
+  CoordinatorTerm term_;  // constant once Create has returned
+  std::atomic<uint64_t> last_session_ = 0;
+  std::atomic<uint64_t> last_follower_ = 0;
 
   // Of the coordinator's thread, once it runs.
   State state_;

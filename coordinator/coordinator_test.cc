@@ -5,12 +5,14 @@
 
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
-#include <variant>
 #include <vector>
 
+#include "common/message_queue.h"
 #include "common/mutex.h"
+#include "common/protocol_version.h"
 #include "coordinator/jobs/job_state.h"
 #include "coordinator/journal/memory_store.h"
 #include "coordinator/testing/decide_harness.h"
@@ -25,6 +27,26 @@ namespace {
 
 constexpr absl::Duration kLong = absl::Seconds(60);  // a test that waits so long has failed
 
+// Welcome may come before ConnectWorker has returned.
+class KnownLater {
+ public:
+  void Set(SessionId session) {
+    MutexLock lock(mutex_);
+    session_ = session;
+    is_set_.NotifyAll();
+  }
+  SessionId Wait() {
+    MutexLock lock(mutex_);
+    while (!session_.has_value()) is_set_.Wait(mutex_);
+    return *session_;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar is_set_;
+  std::optional<SessionId> session_ ABSL_GUARDED_BY(mutex_);
+};
+
 // A fake worker with a thread, as a process would be.
 class WorkerThread {
  public:
@@ -33,10 +55,12 @@ class WorkerThread {
         worker_(name, Incarnation(incarnation), &files),
         inbox_(std::make_shared<MessageQueue<v1::CoordinatorMessage>>(1000)),
         thread_(name, [this] { Loop(); }) {
-    const absl::Status status = coordinator.ConnectWorker(
+    const absl::StatusOr<SessionId> session = coordinator.ConnectWorker(
         worker_.hello(), worker_.incarnation(),
-        [inbox = inbox_](v1::CoordinatorMessage message) { return inbox->Push(std::move(message)); });
-    EXPECT_TRUE(status.ok()) << status;
+        {.send = [inbox = inbox_](v1::CoordinatorMessage message) { return inbox->Push(std::move(message)); },
+         .end = [inbox = inbox_](const absl::Status&) { inbox->Close(); }});
+    EXPECT_TRUE(session.ok()) << session.status();
+    session_.Set(*session);
   }
   ~WorkerThread() {
     inbox_->Close();
@@ -45,7 +69,7 @@ class WorkerThread {
   // As when its process dies.
   void Die() {
     inbox_->Close();
-    EXPECT_TRUE(coordinator_.WorkerLost(worker_.id(), worker_.incarnation(), absl::UnavailableError("died")).ok());
+    EXPECT_TRUE(coordinator_.EndSession(session_.Wait(), absl::UnavailableError("died")).ok());
   }
   void CloseInbox() { inbox_->Close(); }
 
@@ -55,73 +79,94 @@ class WorkerThread {
       const auto message = inbox_->Pop(absl::InfiniteDuration());
       if (!message.ok()) return;
       auto answer = worker_.Answer(*message);
-      if (answer.has_value()) coordinator_.Deliver(worker_.id(), *std::move(answer)).IgnoreError();
+      if (answer.has_value()) coordinator_.Deliver(session_.Wait(), *std::move(answer)).IgnoreError();
     }
   }
 
   Coordinator& coordinator_;
   FakeWorker worker_;
   const std::shared_ptr<MessageQueue<v1::CoordinatorMessage>> inbox_;
+  KnownLater session_;
   NamedThread thread_;
 };
 
 // Collects a job's events and waits for its end.
-class EventLog {
+class JobWatch {
  public:
-  Follower follower() {
-    return [this](const FollowEvent& event) {
-      MutexLock lock(mutex_);
-      events_.push_back(event);
-      changed_.NotifyAll();
-    };
+  JobFollower follower() {
+    return {.on_event =
+                [this](const v1::JobEvent& event) {
+                  MutexLock lock(mutex_);
+                  events_.push_back(event);
+                  changed_.NotifyAll();
+                  return absl::OkStatus();
+                },
+            .on_end =
+                [this](const absl::Status& status) {
+                  MutexLock lock(mutex_);
+                  end_ = status;
+                  changed_.NotifyAll();
+                }};
   }
   // The state that the job has ended in; UNSPECIFIED: the coordinator ended before.
   v1::JobState WaitForEnd() {
-    return WaitFor([](const FollowEvent& event) {
-      const auto* status = std::get_if<v1::JobStatus>(&event);
-      return std::holds_alternative<absl::Status>(event) || (status != nullptr && HasEnded(status->state()));
-    });
+    const auto deadline = DeadlineIn(kLong);
+    MutexLock lock(mutex_);
+    while (!end_.has_value()) {
+      if (changed_.WaitUntil(mutex_, deadline)) continue;
+      ADD_FAILURE() << "no end";
+      return v1::JOB_STATE_UNSPECIFIED;
+    }
+    return end_->ok() ? events_.back().status().state() : v1::JOB_STATE_UNSPECIFIED;
   }
   void WaitForStep(uint64_t step) {
-    WaitFor([step](const FollowEvent& event) {
-      const auto* step_event = std::get_if<v1::StepEvent>(&event);
-      return step_event != nullptr && step_event->step() >= step;
-    });
+    const auto deadline = DeadlineIn(kLong);
+    MutexLock lock(mutex_);
+    while (true) {
+      for (const v1::JobEvent& event : events_) {
+        if (event.has_step() && event.step().step() >= step) return;
+      }
+      if (!changed_.WaitUntil(mutex_, deadline)) {
+        ADD_FAILURE() << "no step " << step;
+        return;
+      }
+    }
   }
-  std::vector<FollowEvent> events() const {
+  std::vector<v1::JobEvent> events() const {
     MutexLock lock(mutex_);
     return events_;
   }
   std::vector<uint64_t> steps() const {
     std::vector<uint64_t> steps;
-    for (const FollowEvent& event : events()) {
-      if (const auto* step = std::get_if<v1::StepEvent>(&event)) steps.push_back(step->step());
+    for (const v1::JobEvent& event : events()) {
+      if (event.has_step()) steps.push_back(event.step().step());
     }
     return steps;
   }
-
- private:
-  template <typename Matches>
-  v1::JobState WaitFor(Matches matches) {
-    const auto deadline = DeadlineIn(kLong);
+  std::optional<absl::Status> end() const {
     MutexLock lock(mutex_);
-    while (true) {
-      for (const FollowEvent& event : events_) {
-        if (!matches(event)) continue;
-        const auto* status = std::get_if<v1::JobStatus>(&event);
-        return status == nullptr ? v1::JOB_STATE_UNSPECIFIED : status->state();
-      }
-      if (!changed_.WaitUntil(mutex_, deadline)) {
-        ADD_FAILURE() << "no such event";
-        return v1::JOB_STATE_UNSPECIFIED;
-      }
-    }
+    return end_;
   }
 
+ private:
   mutable Mutex mutex_;
   CondVar changed_;
-  std::vector<FollowEvent> events_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::JobEvent> events_ ABSL_GUARDED_BY(mutex_);
+  std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
 };
+
+v1::FollowJobRequest All(const JobId& job, uint64_t after_sequence = 0) {
+  v1::FollowJobRequest request;
+  request.set_job(job.value());
+  request.set_after_sequence(after_sequence);
+  return request;
+}
+
+v1::SubmitJobRequest Submission(const v1::JobSpec& spec) {
+  v1::SubmitJobRequest request;
+  *request.mutable_spec() = spec;
+  return request;
+}
 
 absl::StatusOr<PlannedJob> PlanSmallJob(const v1::JobSpec&, const std::vector<WorkerProfile>& workers) {
   return SmallPlan(static_cast<uint32_t>(workers.size()))->planned;
@@ -165,8 +210,12 @@ class CoordinatorTest : public testing::Test {
     EXPECT_TRUE(status.ok()) << status;
   }
   std::unique_ptr<Coordinator> Start(Store& store, Planner planner = PlanSmallJob) {
-    auto coordinator = Coordinator::Create(
-        {.store = store, .clock = clock_, .files = files_, .planner = std::move(planner), .queue_capacity = 1000});
+    auto coordinator = Coordinator::Create({.store = store,
+                                            .clock = clock_,
+                                            .files = files_,
+                                            .planner = std::move(planner),
+                                            .fleet = {.suspect_grace = absl::ZeroDuration()},
+                                            .queue_capacity = 1000});
     EXPECT_TRUE(coordinator.ok()) << coordinator.status();
     return *std::move(coordinator);
   }
@@ -191,41 +240,42 @@ class CoordinatorTest : public testing::Test {
   FaultFileSystem files_;
   SimulatedClock clock_;
   MemoryStore store_;
-  EventLog log_;
+  JobWatch log_;
   std::map<std::string, std::unique_ptr<WorkerThread>> workers_;
   uint64_t last_incarnation_ = 0;
 };
 
 TEST_F(CoordinatorTest, TrainsAJobOnFakeWorkersAndLeavesACheckpoint) {
   const auto coordinator = Start(store_);
-  const absl::StatusOr<JobId> job = coordinator->SubmitJob(Spec(3));
+  const absl::StatusOr<JobId> job = coordinator->SubmitJob(Submission(Spec(3)));
   ASSERT_TRUE(job.ok()) << job.status();
-  ASSERT_TRUE(coordinator->Follow(*job, log_.follower()).ok());
+  ASSERT_TRUE(coordinator->FollowJob(All(*job), log_.follower()).ok());
   AddWorkers(*coordinator, 3);
   EXPECT_EQ(log_.WaitForEnd(), v1::JOB_STATE_SUCCEEDED);
   EXPECT_EQ(log_.steps(), (std::vector<uint64_t>{1, 2, 3, 4}));
 
-  const absl::StatusOr<JobDescription> description = coordinator->DescribeJob(*job);
+  const absl::StatusOr<v1::Job> description = coordinator->DescribeJob(*job);
   ASSERT_TRUE(description.ok());
-  EXPECT_EQ(description->status.step(), 4u);
-  EXPECT_EQ(description->plan.stages_size(), 3);
-  EXPECT_EQ(description->checkpoint_directory, directory_.Path("checkpoints/step-0000000004"));
-  const auto manifest = ReadManifest(files_, description->checkpoint_directory);
+  EXPECT_EQ(description->status().step(), 4u);
+  EXPECT_EQ(description->plan().stages_size(), 3);
+  EXPECT_EQ(description->checkpoint_directory(), directory_.Path("checkpoints/step-0000000004"));
+  const auto manifest = ReadManifest(files_, description->checkpoint_directory());
   ASSERT_TRUE(manifest.ok()) << manifest.status();
-  EXPECT_EQ(manifest->digest(), description->digest);
-  EXPECT_EQ(manifest->state_digest(), description->state_digest);
+  EXPECT_EQ(manifest->digest(), description->digest());
+  EXPECT_EQ(manifest->state_digest(), description->state_digest());
   workers_.clear();
 }
 
 TEST_F(CoordinatorTest, SyncsEveryEntryButCommitRecords) {
   RecordingStore store;
   const auto coordinator = Start(store);
-  const JobId job = *coordinator->SubmitJob(Spec(2));
-  ASSERT_TRUE(coordinator->Follow(job, log_.follower()).ok());
+  const JobId job = *coordinator->SubmitJob(Submission(Spec(2)));
+  ASSERT_TRUE(coordinator->FollowJob(All(job), log_.follower()).ok());
   AddWorkers(*coordinator, 2);
   EXPECT_EQ(log_.WaitForEnd(), v1::JOB_STATE_SUCCEEDED);
   for (const auto& [entry, mode] : store.modes()) {
-    EXPECT_EQ(mode, entry.has_step_committed() ? SyncMode::kBuffered : SyncMode::kSynced) << entry.ShortDebugString();
+    const bool is_repeatable = entry.has_step_committed() || entry.has_evaluation_completed();
+    EXPECT_EQ(mode, is_repeatable ? SyncMode::kBuffered : SyncMode::kSynced) << entry.ShortDebugString();
   }
   coordinator->Stop();
   workers_.clear();
@@ -233,55 +283,69 @@ TEST_F(CoordinatorTest, SyncsEveryEntryButCommitRecords) {
 
 TEST_F(CoordinatorTest, AnswersForUnknownAndDoubleJobs) {
   const auto coordinator = Start(store_);
-  const JobId job = *coordinator->SubmitJob(Spec(1));
-  EXPECT_EQ(coordinator->SubmitJob(Spec(1)).status().code(), absl::StatusCode::kAlreadyExists);
-  EXPECT_EQ(coordinator->GetJob(JobId("no")).status().code(), absl::StatusCode::kNotFound);
+  const JobId job = *coordinator->SubmitJob(Submission(Spec(1)));
+  EXPECT_EQ(coordinator->SubmitJob(Submission(Spec(1))).status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_EQ(coordinator->DescribeJob(JobId("no")).status().code(), absl::StatusCode::kNotFound);
   EXPECT_EQ(coordinator->CancelJob(JobId("no")).code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(coordinator->Follow(JobId("no"), log_.follower()).code(), absl::StatusCode::kNotFound);
-  EXPECT_EQ(coordinator->GetJob(job)->state(), v1::JOB_STATE_QUEUED);
-  EXPECT_EQ(coordinator->ConnectWorker(v1::Hello(), Incarnation(1), nullptr).code(),
-            absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(coordinator->FollowJob(All(JobId("no")), log_.follower()).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(coordinator->DescribeJob(job)->status().state(), v1::JOB_STATE_QUEUED);
+}
+
+TEST_F(CoordinatorTest, RefusesWorkersThatItCannotUnderstandOrName) {
+  const auto coordinator = Start(store_);
+  const auto code = [&](const v1::Hello& hello, uint64_t incarnation) {
+    return coordinator->ConnectWorker(hello, Incarnation(incarnation), {}).status().code();
+  };
+  v1::Hello hello = FakeWorker("w", Incarnation(1)).hello();
+  EXPECT_EQ(code(hello, 0), absl::StatusCode::kInvalidArgument);
+  hello.clear_worker();
+  EXPECT_EQ(code(hello, 1), absl::StatusCode::kInvalidArgument);
+  hello.set_protocol_version(kProtocolVersion + 1);
+  const absl::Status status = coordinator->ConnectWorker(hello, Incarnation(1), {}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr(std::to_string(kProtocolVersion + 1)));
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("version " + std::to_string(kProtocolVersion)));
 }
 
 TEST_F(CoordinatorTest, ACancelledRunLeavesACheckpoint) {
   const auto coordinator = Start(store_);
-  const JobId job = *coordinator->SubmitJob(Spec(2, /*steps=*/1'000'000'000));
-  ASSERT_TRUE(coordinator->Follow(job, log_.follower()).ok());
+  const JobId job = *coordinator->SubmitJob(Submission(Spec(2, /*steps=*/1'000'000'000)));
+  ASSERT_TRUE(coordinator->FollowJob(All(job), log_.follower()).ok());
   AddWorkers(*coordinator, 2);
   log_.WaitForStep(1);
   EXPECT_TRUE(coordinator->CancelJob(job).ok());
   EXPECT_EQ(log_.WaitForEnd(), v1::JOB_STATE_CANCELLED);
-  EXPECT_FALSE(coordinator->DescribeJob(job)->digest.empty());
+  EXPECT_FALSE(coordinator->DescribeJob(job)->digest().empty());
   EXPECT_EQ(coordinator->CancelJob(job).code(), absl::StatusCode::kFailedPrecondition);
   workers_.clear();
 }
 
 TEST_F(CoordinatorTest, ALostWorkerFailsTheJobAndTheOthersTakeTheNext) {
   const auto coordinator = Start(store_);
-  const JobId job = *coordinator->SubmitJob(Spec(3, /*steps=*/1'000'000'000));
-  ASSERT_TRUE(coordinator->Follow(job, log_.follower()).ok());
+  const JobId job = *coordinator->SubmitJob(Submission(Spec(3, /*steps=*/1'000'000'000)));
+  ASSERT_TRUE(coordinator->FollowJob(All(job), log_.follower()).ok());
   AddWorkers(*coordinator, 3);
   log_.WaitForStep(2);
   workers_["w1"]->Die();
   EXPECT_EQ(log_.WaitForEnd(), v1::JOB_STATE_FAILED);
-  EXPECT_EQ(coordinator->GetJob(job)->reason(), kReasonWorkerLost);
+  EXPECT_EQ(coordinator->DescribeJob(job)->status().reason(), kReasonWorkerLost);
 
-  EventLog second;
-  const JobId next = *coordinator->SubmitJob(Spec(2));
-  ASSERT_TRUE(coordinator->Follow(next, second.follower()).ok());
+  JobWatch second;
+  const JobId next = *coordinator->SubmitJob(Submission(Spec(2)));
+  ASSERT_TRUE(coordinator->FollowJob(All(next), second.follower()).ok());
   EXPECT_EQ(second.WaitForEnd(), v1::JOB_STATE_SUCCEEDED);
   workers_.clear();
 }
 
 TEST_F(CoordinatorTest, AWorkerWhoseSinkFailsIsLost) {
   const auto coordinator = Start(store_);
-  const JobId job = *coordinator->SubmitJob(Spec(2, /*steps=*/1'000'000'000));
-  ASSERT_TRUE(coordinator->Follow(job, log_.follower()).ok());
+  const JobId job = *coordinator->SubmitJob(Submission(Spec(2, /*steps=*/1'000'000'000)));
+  ASSERT_TRUE(coordinator->FollowJob(All(job), log_.follower()).ok());
   AddWorkers(*coordinator, 2);
   log_.WaitForStep(1);
   workers_["w0"]->CloseInbox();
   EXPECT_EQ(log_.WaitForEnd(), v1::JOB_STATE_FAILED);
-  EXPECT_EQ(coordinator->GetJob(job)->reason(), kReasonWorkerLost);
+  EXPECT_EQ(coordinator->DescribeJob(job)->status().reason(), kReasonWorkerLost);
   workers_.clear();
 }
 
@@ -292,17 +356,17 @@ TEST_F(CoordinatorTest, BadDataAndAFailedPlanEndTheJobWithTheirReason) {
   AddWorkers(*coordinator, 1);
   v1::JobSpec spec = Spec(1);
   spec.mutable_data()->mutable_train(0)->set_path(directory_.Path("nowhere.txt"));
-  const JobId no_data = *coordinator->SubmitJob(spec);
-  ASSERT_TRUE(coordinator->Follow(no_data, log_.follower()).ok());
+  const JobId no_data = *coordinator->SubmitJob(Submission(spec));
+  ASSERT_TRUE(coordinator->FollowJob(All(no_data), log_.follower()).ok());
   EXPECT_EQ(log_.WaitForEnd(), v1::JOB_STATE_FAILED);
-  EXPECT_EQ(coordinator->GetJob(no_data)->reason(), kReasonInvalidData);
+  EXPECT_EQ(coordinator->DescribeJob(no_data)->status().reason(), kReasonInvalidData);
 
-  EventLog second;
-  const JobId no_plan = *coordinator->SubmitJob(Spec(1));
-  ASSERT_TRUE(coordinator->Follow(no_plan, second.follower()).ok());
+  JobWatch second;
+  const JobId no_plan = *coordinator->SubmitJob(Submission(Spec(1)));
+  ASSERT_TRUE(coordinator->FollowJob(All(no_plan), second.follower()).ok());
   EXPECT_EQ(second.WaitForEnd(), v1::JOB_STATE_FAILED);
-  EXPECT_EQ(coordinator->GetJob(no_plan)->reason(), kReasonPlanningFailed);
-  EXPECT_EQ(coordinator->GetJob(no_plan)->message(), "more stages than blocks");
+  EXPECT_EQ(coordinator->DescribeJob(no_plan)->status().reason(), kReasonPlanningFailed);
+  EXPECT_EQ(coordinator->DescribeJob(no_plan)->status().message(), "more stages than blocks");
   workers_.clear();
 }
 
@@ -312,89 +376,90 @@ TEST_F(CoordinatorTest, AFullDiskFailsTheCheckpointAndTheJob) {
               .after = 0,
               .status = absl::ResourceExhaustedError("the disk is full")});
   const auto coordinator = Start(store_);
-  const JobId job = *coordinator->SubmitJob(Spec(1));
-  ASSERT_TRUE(coordinator->Follow(job, log_.follower()).ok());
+  const JobId job = *coordinator->SubmitJob(Submission(Spec(1)));
+  ASSERT_TRUE(coordinator->FollowJob(All(job), log_.follower()).ok());
   AddWorkers(*coordinator, 1);
   EXPECT_EQ(log_.WaitForEnd(), v1::JOB_STATE_FAILED);
-  EXPECT_EQ(coordinator->GetJob(job)->reason(), kReasonCheckpointFailed);
+  EXPECT_EQ(coordinator->DescribeJob(job)->status().reason(), kReasonCheckpointFailed);
   workers_.clear();
 }
 
-TEST_F(CoordinatorTest, ALateFollowerGetsTheCurrentStatus) {
+TEST_F(CoordinatorTest, ALateFollowerGetsWhatWasAndTheEnd) {
   const auto coordinator = Start(store_);
-  const JobId job = *coordinator->SubmitJob(Spec(1));
-  ASSERT_TRUE(coordinator->Follow(job, log_.follower()).ok());
+  const JobId job = *coordinator->SubmitJob(Submission(Spec(1)));
+  ASSERT_TRUE(coordinator->FollowJob(All(job), log_.follower()).ok());
   AddWorkers(*coordinator, 1);
   log_.WaitForEnd();
-  EventLog late;
-  ASSERT_TRUE(coordinator->Follow(job, late.follower()).ok());
-  ASSERT_EQ(late.events().size(), 1u);
-  EXPECT_EQ(std::get<v1::JobStatus>(late.events()[0]).state(), v1::JOB_STATE_SUCCEEDED);
+  JobWatch late;
+  ASSERT_TRUE(coordinator->FollowJob(All(job), late.follower()).ok());
+  EXPECT_EQ(late.WaitForEnd(), v1::JOB_STATE_SUCCEEDED);
+  EXPECT_EQ(late.steps(), log_.steps());
   workers_.clear();
 }
 
 TEST_F(CoordinatorTest, AFollowerCannotWaitForTheCoordinatorItself) {
   const auto coordinator = Start(store_);
-  const JobId job = *coordinator->SubmitJob(Spec(1));
+  const JobId job = *coordinator->SubmitJob(Submission(Spec(1)));
   absl::Status inside;
-  ASSERT_TRUE(coordinator->Follow(job, [&](const FollowEvent&) { inside = coordinator->CancelJob(job); }).ok());
+  const auto on_event = [&](const v1::JobEvent&) {
+    inside = coordinator->CancelJob(job);
+    return absl::OkStatus();
+  };
+  ASSERT_TRUE(coordinator->FollowJob(All(job), {.on_event = on_event, .on_end = [](const absl::Status&) {}}).ok());
   coordinator->Stop();
   EXPECT_EQ(inside.code(), absl::StatusCode::kFailedPrecondition);
 }
 
 TEST_F(CoordinatorTest, StopTellsFollowersAndLaterCallers) {
   const auto coordinator = Start(store_);
-  const JobId job = *coordinator->SubmitJob(Spec(1));
-  ASSERT_TRUE(coordinator->Follow(job, log_.follower()).ok());
+  const JobId job = *coordinator->SubmitJob(Submission(Spec(1)));
+  ASSERT_TRUE(coordinator->FollowJob(All(job), log_.follower()).ok());
   coordinator->Stop();
-  ASSERT_EQ(log_.events().size(), 2u);
-  EXPECT_EQ(std::get<absl::Status>(log_.events()[1]).code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(coordinator->SubmitJob(Spec(1)).status().code(), absl::StatusCode::kUnavailable);
-  EXPECT_EQ(coordinator->GetJob(job).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(log_.end()->code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(coordinator->SubmitJob(Submission(Spec(1))).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_EQ(coordinator->DescribeJob(job).status().code(), absl::StatusCode::kUnavailable);
   coordinator->Stop();
 }
 
 TEST_F(CoordinatorTest, AJournalThatCannotBeWrittenStopsEverything) {
   FailingStore store(/*last_good_sequence=*/6);
   const auto coordinator = Start(store);
-  const JobId job = *coordinator->SubmitJob(Spec(1, /*steps=*/1'000'000));
-  ASSERT_TRUE(coordinator->Follow(job, log_.follower()).ok());
+  const JobId job = *coordinator->SubmitJob(Submission(Spec(1, /*steps=*/1'000'000)));
+  ASSERT_TRUE(coordinator->FollowJob(All(job), log_.follower()).ok());
   AddWorkers(*coordinator, 1);
   EXPECT_EQ(log_.WaitForEnd(), v1::JOB_STATE_UNSPECIFIED);
-  EXPECT_THAT(std::string(coordinator->GetJob(job).status().message()), testing::HasSubstr("the disk is full"));
-  EXPECT_EQ(coordinator->SubmitJob(Spec(1)).status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(coordinator->DescribeJob(job).status().message()), testing::HasSubstr("the disk is full"));
+  EXPECT_EQ(coordinator->SubmitJob(Submission(Spec(1))).status().code(), absl::StatusCode::kUnavailable);
   workers_.clear();
 }
 
 TEST_F(CoordinatorTest, ARestartTakesTheNextTermAndKnowsTheJobs) {
   const auto journal = std::make_shared<MemoryJournal>();
   JobId ended, queued;
-  JobDescription before;
+  v1::Job before;
   {
     MemoryStore store(journal);
     const auto coordinator = Start(store);
-    ended = *coordinator->SubmitJob(Spec(1));
-    ASSERT_TRUE(coordinator->Follow(ended, log_.follower()).ok());
+    ended = *coordinator->SubmitJob(Submission(Spec(1)));
+    ASSERT_TRUE(coordinator->FollowJob(All(ended), log_.follower()).ok());
     AddWorkers(*coordinator, 1);
     EXPECT_EQ(log_.WaitForEnd(), v1::JOB_STATE_SUCCEEDED);
     before = *coordinator->DescribeJob(ended);
     v1::JobSpec spec = Spec(2);
     spec.set_name("queued");
-    queued = *coordinator->SubmitJob(spec);
+    queued = *coordinator->SubmitJob(Submission(spec));
     workers_.clear();
   }
   MemoryStore store(journal);
   const auto coordinator = Start(store);
-  const JobDescription after = *coordinator->DescribeJob(ended);
-  EXPECT_EQ(after.status.SerializeAsString(), before.status.SerializeAsString());
-  EXPECT_EQ(after.state_digest, before.state_digest);
-  EXPECT_EQ(after.plan.SerializeAsString(), before.plan.SerializeAsString());
+  const v1::Job after = *coordinator->DescribeJob(ended);
+  EXPECT_EQ(after.DebugString(), before.DebugString());
 
-  EventLog second;
-  ASSERT_TRUE(coordinator->Follow(queued, second.follower()).ok());
+  JobWatch second;
+  ASSERT_TRUE(coordinator->FollowJob(All(queued), second.follower()).ok());
   AddWorkers(*coordinator, 2);
   EXPECT_EQ(second.WaitForEnd(), v1::JOB_STATE_SUCCEEDED);
-  const auto manifest = ReadManifest(files_, coordinator->DescribeJob(queued)->checkpoint_directory);
+  const auto manifest = ReadManifest(files_, coordinator->DescribeJob(queued)->checkpoint_directory());
   ASSERT_TRUE(manifest.ok()) << manifest.status();
   EXPECT_EQ(manifest->coordinator_term(), 2u);
   workers_.clear();
@@ -406,8 +471,8 @@ TEST_F(CoordinatorTest, AJobThatRanWhenTheCoordinatorEndedIsFailed) {
   {
     MemoryStore store(journal);
     const auto coordinator = Start(store);
-    job = *coordinator->SubmitJob(Spec(1, /*steps=*/1'000'000'000));
-    ASSERT_TRUE(coordinator->Follow(job, log_.follower()).ok());
+    job = *coordinator->SubmitJob(Submission(Spec(1, /*steps=*/1'000'000'000)));
+    ASSERT_TRUE(coordinator->FollowJob(All(job), log_.follower()).ok());
     AddWorkers(*coordinator, 1);
     log_.WaitForStep(1);
     coordinator->Stop();
@@ -415,9 +480,9 @@ TEST_F(CoordinatorTest, AJobThatRanWhenTheCoordinatorEndedIsFailed) {
   }
   MemoryStore store(journal);
   const auto coordinator = Start(store);
-  EXPECT_EQ(coordinator->GetJob(job)->state(), v1::JOB_STATE_FAILED);
-  EXPECT_EQ(coordinator->GetJob(job)->reason(), kReasonCoordinatorRestarted);
-  EXPECT_GE(coordinator->GetJob(job)->step(), 1u);
+  EXPECT_EQ(coordinator->DescribeJob(job)->status().state(), v1::JOB_STATE_FAILED);
+  EXPECT_EQ(coordinator->DescribeJob(job)->status().reason(), kReasonCoordinatorRestarted);
+  EXPECT_GE(coordinator->DescribeJob(job)->status().step(), 1u);
 }
 
 TEST_F(CoordinatorTest, TwoCoordinatorsCannotHaveOneJournal) {

@@ -14,37 +14,27 @@
 #include "coordinator/jobs/job_end.h"
 #include "coordinator/jobs/job_state.h"
 #include "coordinator/jobs/queue.h"
+#include "coordinator/jobs/requests.h"
 #include "coordinator/jobs/step.h"
+#include "coordinator/worker_decisions.h"
 
 namespace stagecoach {
 namespace {
 
 Decision Ignored(std::string why) { return Decision{{}, absl::StrCat("ignored: ", why)}; }
 
-void Extend(Decision& decision, Decision more) {
-  std::move(more.effects.begin(), more.effects.end(), std::back_inserter(decision.effects));
-  absl::StrAppend(&decision.reason, decision.reason.empty() ? "" : "; ", more.reason);
-}
-
-std::optional<WorkerRank> RankOf(const JobRecord& job, const WorkerId& worker, Incarnation incarnation) {
-  if (job.progress.members == nullptr) return std::nullopt;
-  const std::vector<MemberId>& members = *job.progress.members;
-  for (uint32_t rank = 0; rank < members.size(); ++rank) {
-    if (members[rank] == MemberId{worker, incarnation}) return WorkerRank(rank);
-  }
-  return std::nullopt;
-}
-
 // One call of Decide: what all its inputs need.
 class Decider {
  public:
   Decider(absl::Duration now, const State& state) : now_(now), state_(state) {}
 
-  Decision operator()(const WorkerConnected& input) const;
-  Decision operator()(const WorkerLost& input) const;
+  Decision operator()(const WorkerConnected& input) const { return OnWorkerConnected(now_, state_, input); }
+  Decision operator()(const SessionEnded& input) const { return OnSessionEnded(now_, state_, input); }
   Decision operator()(const WorkerSaid& input) const;
   Decision operator()(const JobRequested& input) const;
-  Decision operator()(const CancelRequested& input) const;
+  Decision operator()(const CancelRequested& input) const { return OnRequest(input, "cancel", CancelJob); }
+  Decision operator()(const PauseRequested& input) const { return OnRequest(input, "pause", PauseJob); }
+  Decision operator()(const ResumeRequested& input) const { return OnRequest(input, "resume", ResumeJob); }
   Decision operator()(const PlanReady& input) const;
   Decision operator()(const DirectoryMade& input) const;
   Decision operator()(const ManifestWritten& input) const;
@@ -58,10 +48,12 @@ class Decider {
     return found == state_.jobs().end() ? nullptr : &found->second;
   }
   // Null, with `why`: fenced.
-  const JobRecord* JobOfMessage(const WorkerSaid& input, std::string& why) const;
+  const JobRecord* JobOfMessage(const WorkerRecord& worker, const v1::Fence& fence, std::string& why) const;
+  Decision OnJobMessage(const WorkerRecord& worker, const v1::WorkerMessage& message) const;
   template <typename Handler>
   Decision OnJob(const JobId& id, const char* what, Handler handler) const;
-  Decision Lose(const WorkerRecord& worker, const absl::Status& why) const;
+  template <typename Requested>
+  Decision OnRequest(const Requested& input, const char* what, absl::Status (*handle)(JobDecision&)) const;
 
   const absl::Duration now_;
   const State& state_;
@@ -76,59 +68,12 @@ Decision Decider::OnJob(const JobId& id, const char* what, Handler handler) cons
   return std::move(decision).Finish(what);
 }
 
-Decision Decider::operator()(const WorkerConnected& input) const {
-  Decision decision;
-  const auto found = state_.workers().find(input.worker);
-  if (found != state_.workers().end() && found->second.incarnation == input.incarnation) {
-    return Ignored(absl::StrCat("worker ", input.worker.value(), " is already connected"));
-  }
-  if (found != state_.workers().end()) {
-    Extend(decision, Lose(found->second, absl::UnavailableError("a new incarnation of it has connected")));
-  }
-  decision.effects.push_back(ObserveFact{input});
-  SendToWorker welcome{input.worker, {}};
-  welcome.message.mutable_fence()->set_incarnation(input.incarnation.value());
-  welcome.message.mutable_fence()->set_coordinator_term(state_.term().value());
-  welcome.message.mutable_welcome();
-  decision.effects.push_back(std::move(welcome));
-  decision.effects.push_back(RequestTick{});
-  absl::StrAppend(&decision.reason, decision.reason.empty() ? "" : "; ", "worker ", input.worker.value(), " connected");
-  return decision;
-}
-
-Decision Decider::Lose(const WorkerRecord& worker, const absl::Status& why) const {
-  Decision decision;
-  decision.reason = absl::StrCat("worker ", worker.id.value(), " lost");
-  decision.effects.push_back(ObserveFact{WorkerLost{worker.id, worker.incarnation, why}});
-  const JobRecord* job = worker.job.has_value() ? Find(*worker.job) : nullptr;
-  const auto rank = job == nullptr ? std::nullopt : RankOf(*job, worker.id, worker.incarnation);
-  if (!rank.has_value()) return decision;
-  JobDecision job_decision = On(*job);
-  OnMemberLost(job_decision, *rank, why);
-  Extend(decision, std::move(job_decision).Finish("lost a worker"));
-  return decision;
-}
-
-Decision Decider::operator()(const WorkerLost& input) const {
-  const auto found = state_.workers().find(input.worker);
-  if (found == state_.workers().end() || found->second.incarnation != input.incarnation) {
-    return Ignored(absl::StrCat("loss of worker ", input.worker.value(), ", which is not connected as incarnation ",
-                                input.incarnation.value()));
-  }
-  return Lose(found->second, input.why);
-}
-
-const JobRecord* Decider::JobOfMessage(const WorkerSaid& input, std::string& why) const {
-  const v1::Fence& fence = input.message.fence();
-  const auto worker = state_.workers().find(input.worker);
+const JobRecord* Decider::JobOfMessage(const WorkerRecord& worker, const v1::Fence& fence, std::string& why) const {
   const JobRecord* job = Find(JobId(fence.job()));
-  if (worker == state_.workers().end() || worker->second.incarnation != Incarnation(fence.incarnation())) {
-    why = absl::StrCat("incarnation ", fence.incarnation(), " is not connected");
-  } else if (fence.coordinator_term() != state_.term().value()) {
-    why = absl::StrCat("term ", fence.coordinator_term(), " is not this coordinator's, ", state_.term().value());
-  } else if (job == nullptr || worker->second.job != job->id) {
+  if (job == nullptr || worker.job != job->id) {
     why = absl::StrCat("it is no member of job \"", fence.job(), "\"");
-  } else if (job->history.epoch != Epoch(fence.epoch()) || job->progress.phase == Phase::kPlanning) {
+  } else if (!HasEpoch(job->progress) || Epoch(fence.epoch()) < job->history.epoch ||
+             FenceEpoch(job->history) < Epoch(fence.epoch())) {
     why = absl::StrCat("epoch ", fence.epoch(), " of job ", fence.job(), " is not the current one");
   } else {
     return job;
@@ -154,40 +99,55 @@ bool HandleMessage(JobDecision& decision, WorkerRank rank, const v1::WorkerMessa
       return OnWorkerFailure(decision, rank, message.failure());
     case v1::WorkerMessage::kAborted:
       return OnAborted(decision, rank);
-    case v1::WorkerMessage::kHello:  // opens a session, and is not part of one
-    case v1::WorkerMessage::MESSAGE_NOT_SET:
-      break;
+    default:  // not about a job
+      return false;
   }
-  return false;
+}
+
+Decision Decider::OnJobMessage(const WorkerRecord& worker, const v1::WorkerMessage& message) const {
+  std::string why;
+  const JobRecord* job = JobOfMessage(worker, message.fence(), why);
+  if (job == nullptr) return Ignored(absl::StrCat("message of worker ", worker.id.value(), ": ", why));
+  const auto rank = RankOf(*job, worker.id, worker.incarnation);
+  if (!rank.has_value()) return Ignored(absl::StrCat("worker ", worker.id.value(), " is no member"));
+  return OnJob(job->id, "message of a worker",
+               [&](JobDecision& decision) { return HandleMessage(decision, *rank, message); });
 }
 
 Decision Decider::operator()(const WorkerSaid& input) const {
-  std::string why;
-  const JobRecord* job = JobOfMessage(input, why);
-  if (job == nullptr) return Ignored(absl::StrCat("message of worker ", input.worker.value(), ": ", why));
-  const auto rank = RankOf(*job, input.worker, Incarnation(input.message.fence().incarnation()));
-  if (!rank.has_value()) return Ignored(absl::StrCat("worker ", input.worker.value(), " is no member"));
-  return OnJob(job->id, "message of a worker",
-               [&](JobDecision& decision) { return HandleMessage(decision, *rank, input.message); });
+  const WorkerRecord* worker = state_.FindWorker(input.session);
+  if (worker == nullptr)
+    return Ignored(absl::StrCat("message of session ", input.session.value(), ", which has ended"));
+  const v1::Fence& fence = input.message.fence();
+  if (worker->incarnation != Incarnation(fence.incarnation())) {
+    return Ignored(absl::StrCat("message of incarnation ", fence.incarnation(), ", which is not the session's"));
+  }
+  if (fence.coordinator_term() != state_.term().value()) {
+    return Ignored(absl::StrCat("message of term ", fence.coordinator_term(), ", which is not this coordinator's, ",
+                                state_.term().value()));
+  }
+  if (input.message.has_heartbeat()) return OnHeartbeat(now_, state_, *worker, input.message);
+  if (input.message.has_log_lines()) return OnLogLines(state_, *worker, input.message);
+  return OnJobMessage(*worker, input.message);
 }
 
 Decision Decider::operator()(const JobRequested& input) const {
   return SubmitJob(state_.jobs(), state_.workers(), input);
 }
 
-Decision Decider::operator()(const CancelRequested& input) const {
+template <typename Requested>
+Decision Decider::OnRequest(const Requested& input, const char* what, absl::Status (*handle)(JobDecision&)) const {
   const JobRecord* job = Find(input.job);
-  if (job == nullptr || HasEnded(job->history.state)) {
-    const absl::Status status =
-        job == nullptr ? absl::NotFoundError(absl::StrCat("there is no job ", input.job.value()))
-                       : absl::FailedPreconditionError(absl::StrCat(
-                             "job ", input.job.value(), " has already ended: ", JobStateName(job->history.state)));
-    return Decision{{AnswerRequest{input.request, status}}, "cancel refused"};
+  if (job == nullptr) {
+    const absl::Status status = absl::NotFoundError(absl::StrCat("there is no job ", input.job.value()));
+    return Decision{{AnswerRequest{input.request, status}}, absl::StrCat(what, " of an unknown job")};
   }
   JobDecision decision = On(*job);
-  CancelJob(decision);
+  if (const absl::Status status = handle(decision); !status.ok()) {
+    return Decision{{AnswerRequest{input.request, status}}, absl::StrCat(what, " refused")};
+  }
   decision.Add(AnswerRequest{input.request, input.job});
-  return std::move(decision).Finish("cancel requested");
+  return std::move(decision).Finish(absl::StrCat(what, " requested"));
 }
 
 Decision Decider::operator()(const PlanReady& input) const {
@@ -205,16 +165,16 @@ Decision Decider::operator()(const ManifestWritten& input) const {
 
 Decision Decider::operator()(const Restarted&) const {
   Decision decision;
-  for (const auto& [id, job] : state_.jobs()) {
-    if (HasEnded(job.history.state) || job.history.state == v1::JOB_STATE_QUEUED) continue;
+  for (const JobId& id : state_.active_jobs()) {
+    const JobRecord& job = state_.jobs().at(id);
+    if (job.history.state == v1::JOB_STATE_QUEUED) continue;
     JobDecision job_decision = On(job);
     if (job.history.state == v1::JOB_STATE_PREPARING) {
-      job_decision.ChangeState(v1::JOB_STATE_QUEUED, kReasonWaitingForWorkers, "the coordinator was restarted");
+      RequeueJob(job_decision, "the coordinator was restarted");
     } else {
-      EndJob(job_decision, v1::JOB_STATE_FAILED, kReasonCoordinatorRestarted,
-             absl::StrCat("the coordinator was restarted after step ", job.history.last_commit.step(),
-                          "; submit the job again"),
-             /*abort=*/false);
+      FailJob(job_decision, kReasonCoordinatorRestarted,
+              absl::UnavailableError(absl::StrCat("the coordinator was restarted after step ",
+                                                  job.history.last_commit.step(), "; submit the job again")));
     }
     Extend(decision, std::move(job_decision).Finish("restarted"));
   }
@@ -223,9 +183,13 @@ Decision Decider::operator()(const Restarted&) const {
 }
 
 Decision Decider::operator()(const Tick&) const {
-  for (const auto& [id, job] : state_.jobs()) {
-    if (job.progress.phase != Phase::kAborting) continue;
-    JobDecision decision = On(job);
+  if (std::optional<Decision> decision = OnWorkerDeadline(now_, state_)) {
+    decision->effects.push_back(RequestTick{});
+    return *std::move(decision);
+  }
+  for (const JobId& id : state_.active_jobs()) {
+    if (now_ < state_.jobs().at(id).progress.deadline) continue;
+    JobDecision decision = On(state_.jobs().at(id));
     if (OnAbortingTick(decision)) return std::move(decision).Finish("no more failures were reported");
   }
   const JobRecord* next = NextInQueue(state_.jobs());

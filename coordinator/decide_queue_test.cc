@@ -106,7 +106,7 @@ TEST(DecideQueueTest, AnActiveNameIsTakenAndAnEndedOneGetsANumber) {
   DecideHarness harness;
   const JobId first = harness.Submit(SmallSpec("gpt"));
   EXPECT_EQ(first.value(), "gpt");
-  harness.Feed(JobRequested{2, SmallSpec("gpt")});
+  harness.Feed(JobRequested{2, SmallSpec("gpt"), ""});
   EXPECT_EQ(harness.answer->status().code(), absl::StatusCode::kAlreadyExists);
   harness.Feed(CancelRequested{3, first});
   EXPECT_EQ(harness.Submit(SmallSpec("gpt")).value(), "gpt-2");
@@ -114,7 +114,7 @@ TEST(DecideQueueTest, AnActiveNameIsTakenAndAnEndedOneGetsANumber) {
 
 TEST(DecideQueueTest, AJobWithoutANameIsRefused) {
   DecideHarness harness;
-  harness.Feed(JobRequested{1, SmallSpec("")});
+  harness.Feed(JobRequested{1, SmallSpec(""), ""});
   EXPECT_EQ(harness.answer->status().code(), absl::StatusCode::kInvalidArgument);
   EXPECT_TRUE(harness.state.jobs().empty());
 }
@@ -163,7 +163,7 @@ TEST(DecideQueueTest, ALossOfAnIdleWorkerConcernsNobody) {
   harness.Connect("a");
   const size_t entries = harness.journal.size();
   harness.Lose("a");
-  EXPECT_TRUE(harness.state.workers().empty());
+  EXPECT_EQ(harness.worker("a").presence, WorkerPresence::kLost);
   EXPECT_EQ(harness.journal.size(), entries);
 }
 

@@ -58,14 +58,16 @@ TEST_F(DecideTest, RunsAJobToItsEnd) {
   harness_.FinishPlanning(SmallPlan(3));
   harness_.RunUntilQuiet();
 
-  EXPECT_THAT(StatesSeen(), ElementsAre(v1::JOB_STATE_PREPARING, v1::JOB_STATE_RUNNING, v1::JOB_STATE_SUCCEEDED));
+  EXPECT_THAT(StatesSeen(), ElementsAre(v1::JOB_STATE_QUEUED, v1::JOB_STATE_PREPARING, v1::JOB_STATE_RUNNING,
+                                        v1::JOB_STATE_SUCCEEDED));
   ASSERT_EQ(harness_.events.size(), 4u);
   for (uint64_t step = 1; step <= 4; ++step) {
     EXPECT_EQ(harness_.events[step - 1].step(), step);
     EXPECT_DOUBLE_EQ(harness_.events[step - 1].loss(), FakeLoss(step));
     EXPECT_EQ(harness_.events[step - 1].tokens(), 8u * 16);
-    EXPECT_FALSE(harness_.events[step - 1].has_validation_loss());
+    EXPECT_FALSE(harness_.events[step - 1].validation_follows());
   }
+  EXPECT_TRUE(harness_.validation_losses.empty());
   const JobHistory& history = harness_.job(job).history;
   EXPECT_EQ(history.last_commit.step(), 4u);
   EXPECT_EQ(history.last_commit.num_updates(), 4u);
@@ -116,17 +118,15 @@ TEST_F(DecideTest, NextStepStartsWithTheCommitAndBeforeAnyUpdate) {
 TEST_F(DecideTest, ACommitIsJournalledBeforeAnyoneIsTold) {
   const JobId job = StartOnThree();
   for (const char* worker : {"a", "b"}) harness_.Step(worker);
-  WorkerSaid last{WorkerId("c"), *harness_.workers["c"]->Answer(harness_.inbox["c"].front())};
+  WorkerSaid last{harness_.sessions.at("c"), *harness_.workers["c"]->Answer(harness_.inbox["c"].front())};
   const Decision decision = Decide(harness_.now, harness_.state, last);
   const auto first_of = [&](auto matches) {
     return std::find_if(decision.effects.begin(), decision.effects.end(), matches) - decision.effects.begin();
   };
   const auto append = first_of([](const Effect& effect) { return std::holds_alternative<AppendEntry>(effect); });
   const auto send = first_of([](const Effect& effect) { return std::holds_alternative<SendToWorker>(effect); });
-  const auto notify = first_of([](const Effect& effect) { return std::holds_alternative<NotifyFollowers>(effect); });
   EXPECT_LT(append, send);
-  EXPECT_LT(send, notify);
-  EXPECT_LT(notify, static_cast<std::ptrdiff_t>(decision.effects.size()));
+  EXPECT_LT(send, static_cast<std::ptrdiff_t>(decision.effects.size()));
   EXPECT_EQ(harness_.job(job).history.last_commit.step(), 0u);  // Decide changes nothing
 }
 
@@ -244,9 +244,12 @@ TEST_F(DecideTest, EvaluatesEachIntervalInAsManyRunsAsItTakes) {
   EXPECT_THAT(evaluations[2].micro_batch_samples(), ElementsAre(1, 0));
 
   ASSERT_EQ(harness_.events.size(), 3u);
-  EXPECT_FALSE(harness_.events[0].has_validation_loss());
-  EXPECT_DOUBLE_EQ(harness_.events[1].validation_loss(), FakeValidationLoss(2));
-  EXPECT_DOUBLE_EQ(harness_.events[2].validation_loss(), FakeValidationLoss(3));
+  EXPECT_FALSE(harness_.events[0].validation_follows());
+  EXPECT_TRUE(harness_.events[1].validation_follows());
+  EXPECT_TRUE(harness_.events[2].validation_follows());
+  ASSERT_EQ(harness_.validation_losses.size(), 2u);
+  EXPECT_DOUBLE_EQ(harness_.validation_losses.at(2), FakeValidationLoss(2));
+  EXPECT_DOUBLE_EQ(harness_.validation_losses.at(3), FakeValidationLoss(3));
 }
 
 TEST_F(DecideTest, EvaluationComesAfterTheCommitAndBeforeTheNextStep) {
@@ -437,12 +440,15 @@ TEST_F(DecideTest, ANewIncarnationOfAMemberEndsTheEpoch) {
   EXPECT_EQ(StateOf(job), v1::JOB_STATE_FAILED);
   EXPECT_EQ(harness_.job(job).history.reason, kReasonWorkerLost);
   EXPECT_EQ(harness_.state.workers().at(WorkerId("b")).incarnation, Incarnation(2));
-  EXPECT_FALSE(harness_.Feed(WorkerLost{WorkerId("b"), Incarnation(1), absl::UnavailableError("old stream")}));
 }
 
-TEST_F(DecideTest, TheSameIncarnationAgainChangesNothing) {
-  const FakeWorker& worker = harness_.Connect("a");
-  EXPECT_FALSE(harness_.Feed(WorkerConnected{worker.id(), worker.incarnation(), worker.hello()}));
+TEST_F(DecideTest, ASessionThatEndsLateDoesNotHarmTheOneInItsPlace) {
+  harness_.Connect("a");
+  const SessionId first = harness_.sessions.at("a");
+  harness_.Connect("a", 2);
+  EXPECT_EQ(harness_.ended_sessions.at(first).code(), absl::StatusCode::kAborted);
+  EXPECT_FALSE(harness_.Feed(SessionEnded{first, absl::UnavailableError("old stream")}));
+  EXPECT_EQ(harness_.worker("a").presence, WorkerPresence::kConnected);
 }
 
 }  // namespace

@@ -5,11 +5,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
-#include "common/log.h"
 #include "common/status_macros.h"
+#include "coordinator/jobs/job_events.h"
 #include "coordinator/jobs/job_state.h"
 #include "formats/checkpoint.h"
 #include "formats/text_corpus.h"
+#include "google/protobuf/timestamp.pb.h"
 
 namespace stagecoach {
 namespace {
@@ -32,60 +33,95 @@ PlanReady PlanJobOfSpec(const StartPlanning& order, const Planner& planner, File
   return result;
 }
 
+// What is made again, or known to workers, need not survive a loss of power.
+SyncMode SyncModeOf(const v1::JournalEntry& entry) {
+  return entry.has_step_committed() || entry.has_evaluation_completed() ? SyncMode::kBuffered : SyncMode::kSynced;
+}
+
+google::protobuf::Timestamp ToTimestamp(absl::Time time) {
+  google::protobuf::Timestamp timestamp;
+  const absl::Duration since_epoch = time - absl::UnixEpoch();
+  const int64_t seconds = absl::ToInt64Seconds(absl::Floor(since_epoch, absl::Seconds(1)));
+  timestamp.set_seconds(seconds);
+  timestamp.set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(since_epoch - absl::Seconds(seconds))));
+  return timestamp;
+}
+
 }  // namespace
 
 absl::Status EffectRunner::Append(v1::JournalEntry entry, CoordinatorTerm term) {
   entry.set_sequence(to_.state.last_sequence() + 1);
   entry.set_coordinator_term(term.value());
+  *entry.mutable_time() = ToTimestamp(to_.wall_clock());
   STAGECOACH_CHECK(to_.state.Check(entry).ok());
-  const SyncMode sync = entry.has_step_committed() ? SyncMode::kBuffered : SyncMode::kSynced;
-  STAGECOACH_RETURN_IF_ERROR(WithContext(to_.store.Append(entry, sync), "the journal cannot be written"));
-  to_.state.Apply(entry);
+  STAGECOACH_RETURN_IF_ERROR(WithContext(to_.store.Append(entry, SyncModeOf(entry)), "the journal cannot be written"));
+  Replay(entry);
   return absl::OkStatus();
+}
+
+void EffectRunner::Replay(const v1::JournalEntry& entry) {
+  to_.state.Apply(entry);
+  Record(entry);
+}
+
+// Followers hear of it at the end of the decision: workers wait for what comes next in it.
+void EffectRunner::Record(const v1::JournalEntry& entry) {
+  const auto add = [&](const JobRecord& job) {
+    event_log_.Add(job.id, EventOfEntry(entry, job));
+    followers_.Wake(job.id);
+  };
+  if (entry.has_coordinator_started()) {
+    for (const JobId& id : to_.state.active_jobs()) add(to_.state.jobs().at(id));
+    return;
+  }
+  const JobRecord& job = to_.state.jobs().at(JobId(JobOfEntry(entry)));
+  add(job);
+  if (HasEnded(job.history.state)) followers_.JobHasEnded(job.id);
 }
 
 absl::Status EffectRunner::Run(Decision decision) {
+  absl::Status status;
   for (Effect& effect : decision.effects) {
-    STAGECOACH_RETURN_IF_ERROR(std::visit([this](auto& typed) { return RunEffect(typed); }, effect));
+    status = std::visit([this](auto& typed) { return RunEffect(typed); }, effect);
+    if (!status.ok()) break;
   }
-  return absl::OkStatus();
+  followers_.Pump();
+  return status;
 }
 
-void EffectRunner::SetSink(const WorkerId& worker, Incarnation incarnation, WorkerSink sink) {
-  sessions_[worker] = Session{incarnation, std::move(sink)};
+std::vector<Input> EffectRunner::TakeConsequences() {
+  if (std::exchange(tick_requested_, false)) consequences_.push_back(Tick{});
+  return std::exchange(consequences_, {});
 }
 
-void EffectRunner::AddFollower(const JobRecord& job, Follower follower) {
-  follower(StatusOf(job));
-  if (!HasEnded(job.history.state)) followers_[job.id].push_back(std::move(follower));
-}
-
-void EffectRunner::EndFollowers(const absl::Status& why) {
-  for (const auto& [job, followers] : std::exchange(followers_, {})) {
-    for (const Follower& follower : followers) follower(why);
-  }
+void EffectRunner::EndAllSessions(const absl::Status& why) {
+  for (const auto& [id, sink] : std::exchange(sessions_, {})) sink.end(why);
 }
 
 absl::Status EffectRunner::RunEffect(AppendEntry& effect) { return Append(std::move(effect.entry), to_.state.term()); }
 
 absl::Status EffectRunner::RunEffect(ObserveFact& effect) {
   to_.state.Observe(effect);
-  const auto* lost = std::get_if<WorkerLost>(&effect.fact);
-  if (lost == nullptr) return absl::OkStatus();
-  const auto session = sessions_.find(lost->worker);
-  if (session != sessions_.end() && session->second.incarnation == lost->incarnation) sessions_.erase(session);
   return absl::OkStatus();
 }
 
 absl::Status EffectRunner::RunEffect(SendToWorker& effect) {
-  const auto found = sessions_.find(effect.worker);
-  const Incarnation incarnation(effect.message.fence().incarnation());
-  if (found == sessions_.end() || found->second.incarnation != incarnation) return absl::OkStatus();
-  const absl::Status sent = found->second.sink(std::move(effect.message));
+  const auto worker = to_.state.workers().find(effect.worker);
+  if (worker == to_.state.workers().end() || !worker->second.session.has_value()) return absl::OkStatus();
+  if (worker->second.incarnation.value() != effect.message.fence().incarnation()) return absl::OkStatus();
+  const SessionId session = *worker->second.session;
+  const auto sink = sessions_.find(session);
+  if (sink == sessions_.end()) return absl::OkStatus();
+  const absl::Status sent = sink->second.send(std::move(effect.message));
   if (sent.ok()) return absl::OkStatus();
-  const absl::Status posted = to_.post(WorkerLost{effect.worker, incarnation, sent});
-  // A full queue drops the loss; the next message to the worker finds it again.
-  if (!posted.ok()) spdlog::warn("worker {} cannot be reached: {}", effect.worker.value(), sent.ToString());
+  sessions_.extract(sink).mapped().end(sent);
+  consequences_.push_back(SessionEnded{session, sent});
+  return absl::OkStatus();
+}
+
+absl::Status EffectRunner::RunEffect(EndSession& effect) {
+  const auto sink = sessions_.extract(effect.session);
+  if (!sink.empty()) sink.mapped().end(effect.why);
   return absl::OkStatus();
 }
 
@@ -94,7 +130,7 @@ absl::Status EffectRunner::RunEffect(StartPlanning& effect) {
   const uint64_t attempt = effect.attempt;
   const absl::Status queued = to_.planning_thread.Run(
       [order = std::move(effect), &to = to_] { to.post_result(PlanJobOfSpec(order, to.planner, to.files)); });
-  if (!queued.ok()) return to_.post(PlanReady{job, attempt, queued, kReasonPlanningFailed});
+  if (!queued.ok()) consequences_.push_back(PlanReady{job, attempt, queued, kReasonPlanningFailed});
   return absl::OkStatus();
 }
 
@@ -104,7 +140,7 @@ absl::Status EffectRunner::RunEffect(MakeDirectory& effect) {
   const absl::Status queued = to_.file_thread.Run([order = std::move(effect), &to = to_] {
     to.post_result(DirectoryMade{order.job, order.epoch, MakeCheckpointDirectory(to.files, order.parent, order.step)});
   });
-  if (!queued.ok()) return to_.post(DirectoryMade{job, epoch, queued});
+  if (!queued.ok()) consequences_.push_back(DirectoryMade{job, epoch, queued});
   return absl::OkStatus();
 }
 
@@ -115,17 +151,13 @@ absl::Status EffectRunner::RunEffect(WriteManifest& effect) {
     to.post_result(
         ManifestWritten{order.job, order.epoch, PublishCheckpoint(to.files, order.directory, order.manifest)});
   });
-  if (!queued.ok()) return to_.post(ManifestWritten{job, epoch, queued});
+  if (!queued.ok()) consequences_.push_back(ManifestWritten{job, epoch, queued});
   return absl::OkStatus();
 }
 
-absl::Status EffectRunner::RunEffect(NotifyFollowers& effect) {
-  const auto found = followers_.find(effect.job);
-  if (found == followers_.end()) return absl::OkStatus();
-  const FollowEvent event = std::visit([](auto& typed) { return FollowEvent(typed); }, effect.event);
-  for (const Follower& follower : found->second) follower(event);
-  const auto* status = std::get_if<v1::JobStatus>(&event);
-  if (status != nullptr && HasEnded(status->state())) followers_.erase(found);
+absl::Status EffectRunner::RunEffect(KeepLogLines& effect) {
+  log_book_.Add(effect.job, to_.state.term(), effect.worker, effect.lines);
+  followers_.Wake(effect.job);
   return absl::OkStatus();
 }
 

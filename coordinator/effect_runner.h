@@ -1,6 +1,7 @@
 #ifndef STAGECOACH_COORDINATOR_EFFECT_RUNNER_H_
 #define STAGECOACH_COORDINATOR_EFFECT_RUNNER_H_
 
+#include <cstdint>
 #include <functional>
 #include <map>
 #include <utility>
@@ -9,11 +10,16 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/file_system.h"
 #include "common/ids.h"
+#include "coordinator/event_log.h"
+#include "coordinator/fleet/session_id.h"
+#include "coordinator/followers.h"
 #include "coordinator/jobs/effect.h"
 #include "coordinator/jobs/input.h"
 #include "coordinator/journal/store.h"
+#include "coordinator/log_book.h"
 #include "coordinator/state.h"
 #include "coordinator/task_thread.h"
 
@@ -21,65 +27,69 @@ namespace stagecoach {
 
 using Planner = std::function<absl::StatusOr<PlannedJob>(const v1::JobSpec&, const std::vector<WorkerProfile>&)>;
 
-// Takes a message for one worker. Must not block; an error means that the worker is lost.
-using WorkerSink = std::function<absl::Status(v1::CoordinatorMessage)>;
-
-// A Status: the coordinator has ended, and no further events will come.
-using FollowEvent = std::variant<v1::JobStatus, v1::StepEvent, absl::Status>;
-using Follower = std::function<void(const FollowEvent&)>;
+// The coordinator's end of one session. Called by the coordinator's thread: neither may block.
+struct WorkerSink {
+  std::function<absl::Status(v1::CoordinatorMessage)> send;  // error: the session is as good as ended
+  std::function<void(const absl::Status&)> end;              // the coordinator ends it; nothing is sent afterwards
+};
 
 // Does what decisions say, in order. What takes long (planning, files) is done by task threads, whose results come back
 // as inputs. Used by the coordinator's thread alone.
 class EffectRunner {
  public:
-  // All outlive the runner. `post` puts an input into the coordinator's queue; `post_result` does, and waits while it
-  // is full. Both thread-safe.
+  // All outlive the runner. `post_result` puts an input into the coordinator's queue; thread-safe.
   struct Collaborators {
     State& state;
     Store& store;
     FileSystem& files;
     Planner planner;
+    std::function<absl::Time()> wall_clock;
     TaskThread& planning_thread;
     TaskThread& file_thread;
-    std::function<absl::Status(Input)> post;
     std::function<void(Input)> post_result;
     std::function<void(uint64_t, absl::StatusOr<JobId>)> answer;
   };
-  explicit EffectRunner(Collaborators collaborators) : to_(std::move(collaborators)) {}
+  explicit EffectRunner(Collaborators collaborators)
+      : to_(std::move(collaborators)), followers_(event_log_, log_book_) {}
 
-  // Fills in sequence and term, appends, applies. CommitRecords are not synced. An error of the store: nothing was
-  // applied.
+  // Fills in sequence, term and time, appends, applies. An error of the store: nothing was applied.
   absl::Status Append(v1::JournalEntry entry, CoordinatorTerm term);
-  // Stops at the first error, the journal's or that of a full queue: the effects behind it have not happened.
+  // What Append does, with an entry that is in the journal already.
+  void Replay(const v1::JournalEntry& entry);
+  // Stops at the first error, which is the journal's: the effects behind it have not happened.
   absl::Status Run(Decision decision);
-  // Whether a Tick has been asked for since the last call.
-  bool TakeTickRequest() { return std::exchange(tick_requested_, false); }
+  // What effects have brought about since the last call: sessions that took no message, tasks that could not begin, a
+  // Tick that was asked for. To be decided next.
+  std::vector<Input> TakeConsequences();
 
-  void SetSink(const WorkerId& worker, Incarnation incarnation, WorkerSink sink);
-  // Starts with the job's status; ends with its last one.
-  void AddFollower(const JobRecord& job, Follower follower);
-  void EndFollowers(const absl::Status& why);
+  void AddSession(SessionId session, WorkerSink sink) { sessions_[session] = std::move(sink); }
+  // The worker or the network has ended it.
+  void ForgetSession(SessionId session) { sessions_.erase(session); }
+  void EndAllSessions(const absl::Status& why);
+
+  Followers& followers() { return followers_; }
 
  private:
-  struct Session {
-    Incarnation incarnation;
-    WorkerSink sink;
-  };
-
   absl::Status RunEffect(AppendEntry& effect);
   absl::Status RunEffect(ObserveFact& effect);
   absl::Status RunEffect(SendToWorker& effect);
+  absl::Status RunEffect(EndSession& effect);
   absl::Status RunEffect(StartPlanning& effect);
   absl::Status RunEffect(MakeDirectory& effect);
   absl::Status RunEffect(WriteManifest& effect);
-  absl::Status RunEffect(NotifyFollowers& effect);
+  absl::Status RunEffect(KeepLogLines& effect);
   absl::Status RunEffect(AnswerRequest& effect);
   absl::Status RunEffect(RequestTick& effect);
 
+  void Record(const v1::JournalEntry& entry);
+
   const Collaborators to_;
+  EventLog event_log_;
+  LogBook log_book_;
+  Followers followers_;
+  std::map<SessionId, WorkerSink> sessions_;
+  std::vector<Input> consequences_;
   bool tick_requested_ = false;
-  std::map<WorkerId, Session> sessions_;
-  std::map<JobId, std::vector<Follower>> followers_;
 };
 
 }  // namespace stagecoach

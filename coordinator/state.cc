@@ -4,6 +4,7 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/jobs/job_state.h"
 
 namespace stagecoach {
 
@@ -32,17 +33,35 @@ void State::Apply(const v1::JournalEntry& entry) {
   JobRecord& job = jobs_[id];
   job.id = id;
   ApplyToJob(entry, job);
+  if (HasEnded(job.history.state)) {
+    active_jobs_.erase(id);
+  } else {
+    active_jobs_.insert(id);
+  }
+}
+
+const WorkerRecord* State::FindWorker(SessionId session) const {
+  const auto found = sessions_.find(session);
+  return found == sessions_.end() ? nullptr : &workers_.at(found->second);
 }
 
 void State::Observe(const ObserveFact& fact) {
   std::visit([this](const auto& observed) { Observe(observed); }, fact.fact);
 }
 
-void State::Observe(const WorkerConnected& fact) {
-  workers_[fact.worker] = WorkerRecord{fact.worker, fact.incarnation, fact.hello, std::nullopt};
+void State::Observe(const WorkerChanged& fact) {
+  WorkerRecord& worker = workers_[fact.worker.id];
+  if (worker.session.has_value()) sessions_.erase(*worker.session);
+  worker = fact.worker;
+  if (worker.session.has_value()) sessions_[*worker.session] = worker.id;
 }
 
-void State::Observe(const WorkerLost& fact) { workers_.erase(fact.worker); }
+void State::Observe(const WorkerForgotten& fact) {
+  const auto found = workers_.find(fact.worker);
+  if (found == workers_.end()) return;
+  if (found->second.session.has_value()) sessions_.erase(*found->second.session);
+  workers_.erase(found);
+}
 
 void State::Observe(const ProgressChanged& fact) {
   const auto found = jobs_.find(fact.job);

@@ -3,9 +3,13 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 
 #include "absl/status/status.h"
 #include "common/ids.h"
+#include "coordinator/fleet/fleet_options.h"
+#include "coordinator/fleet/session_id.h"
+#include "coordinator/fleet/worker_record.h"
 #include "coordinator/jobs/effect.h"
 #include "coordinator/jobs/job_record.h"
 #include "coordinator/jobs/queue.h"
@@ -17,26 +21,36 @@ namespace stagecoach {
 // alone the rest. Thread-compatible.
 class State {
  public:
+  State() : State(FleetOptions{}) {}
+  explicit State(FleetOptions options) : options_(options) {}
+
   // FAILED_PRECONDITION: the entry does not follow from the durable part: a broken journal.
   absl::Status Check(const v1::JournalEntry& entry) const;
   // Cannot fail: Check has passed. Replaying the journal rebuilds the durable part.
   void Apply(const v1::JournalEntry& entry);
   void Observe(const ObserveFact& fact);
 
+  const FleetOptions& options() const { return options_; }
   const Jobs& jobs() const { return jobs_; }
+  const std::set<JobId>& active_jobs() const { return active_jobs_; }  // that have not ended
   const Workers& workers() const { return workers_; }
+  // Null: it is no worker's current session.
+  const WorkerRecord* FindWorker(SessionId session) const;
   CoordinatorTerm term() const { return term_; }
   uint64_t last_sequence() const { return last_sequence_; }
 
  private:
-  void Observe(const WorkerConnected& fact);
-  void Observe(const WorkerLost& fact);
+  void Observe(const WorkerChanged& fact);
+  void Observe(const WorkerForgotten& fact);
   void Observe(const ProgressChanged& fact);
 
+  FleetOptions options_;
   CoordinatorTerm term_;
   uint64_t last_sequence_ = 0;
   Jobs jobs_;
+  std::set<JobId> active_jobs_;
   Workers workers_;
+  std::map<SessionId, WorkerId> sessions_;
 };
 
 }  // namespace stagecoach

@@ -130,10 +130,10 @@ int Train(const TrainArguments& arguments) {
   const absl::StatusOr<std::unique_ptr<EmbeddedRun>> run = EmbeddedRun::Start(*spec, options);
   if (!run.ok()) return Fail(run.status(), kExitError);
   if (const absl::Status status = Watch(**run, report); !status.ok()) return Fail(status, kExitError);
-  const absl::StatusOr<JobDescription> job = (*run)->Describe();
+  const absl::StatusOr<v1::Job> job = (*run)->Describe();
   if (!job.ok()) return Fail(job.status(), kExitError);
   report.OnEnd(*job);
-  return ExitCodeOf(job->status.state());
+  return ExitCodeOf(job->status().state());
 }
 
 }  // namespace

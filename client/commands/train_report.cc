@@ -79,16 +79,16 @@ void TrainReport::OnStep(const v1::StepEvent& step) {
   }
 }
 
-void TrainReport::OnEnd(const JobDescription& job) {
-  const v1::JobStatus& status = job.status;
+void TrainReport::OnEnd(const v1::Job& job) {
+  const v1::JobStatus& status = job.status();
   if (format_ == Format::kJsonLines) {
     const nlohmann::ordered_json last = {{"state", StateName(status.state())},
                                          {"reason", status.reason()},
                                          {"message", status.message()},
                                          {"step", status.step()},
-                                         {"checkpoint", job.checkpoint_directory},
-                                         {"digest", job.digest},
-                                         {"state_digest", job.state_digest}};
+                                         {"checkpoint", job.checkpoint_directory()},
+                                         {"digest", job.digest()},
+                                         {"state_digest", job.state_digest()}};
     // Messages may carry file names, which may be any bytes.
     std::cout << last.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n" << std::flush;
     return;
@@ -96,10 +96,10 @@ void TrainReport::OnEnd(const JobDescription& job) {
   std::cout << "state:        " << StateName(status.state()) << (status.reason().empty() ? "" : " ") << status.reason()
             << "\n";
   std::cout << "step:         " << status.step() << "\n";
-  if (!job.checkpoint_directory.empty()) {
-    std::cout << "checkpoint:   " << job.checkpoint_directory << "\n";
-    std::cout << "digest:       " << job.digest << "\n";
-    std::cout << "state_digest: " << job.state_digest << "\n";
+  if (!job.checkpoint_directory().empty()) {
+    std::cout << "checkpoint:   " << job.checkpoint_directory() << "\n";
+    std::cout << "digest:       " << job.digest() << "\n";
+    std::cout << "state_digest: " << job.state_digest() << "\n";
   }
   std::cout << std::flush;
 }

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "absl/time/time.h"
-#include "coordinator/coordinator.h"
+#include "stagecoach/v1/coordinator.pb.h"
 #include "stagecoach/v1/job.pb.h"
 
 namespace stagecoach {
@@ -22,7 +22,7 @@ class TrainReport {
   void OnStatus(const v1::JobStatus& status);
   void OnStep(const v1::StepEvent& step);
   // The last lines or object, to standard output.
-  void OnEnd(const JobDescription& job);
+  void OnEnd(const v1::Job& job);
 
  private:
   void UpdateEta(const v1::StepEvent& step);

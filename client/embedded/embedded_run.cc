@@ -1,15 +1,16 @@
 #include "client/embedded/embedded_run.h"
 
 #include <algorithm>
+#include <atomic>
 #include <random>
 #include <thread>
 #include <utility>
-#include <variant>
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "client/embedded/in_process_session.h"
 #include "common/clock.h"
+#include "common/protocol_version.h"
 #include "common/status_macros.h"
 #include "coordinator/journal/memory_store.h"
 #include "coordinator/plan/planner.h"
@@ -67,7 +68,7 @@ absl::StatusOr<std::unique_ptr<EmbeddedRun>> EmbeddedRun::Start(const v1::JobSpe
 
 EmbeddedRun::EmbeddedRun(Options options)
     : options_(std::move(options)),
-      events_(std::make_shared<MessageQueue<FollowEvent>>(kEventCapacity)),
+      events_(std::make_shared<MessageQueue<absl::StatusOr<v1::JobEvent>>>(kEventCapacity)),
       store_(std::make_unique<MemoryStore>()),
       fabric_(std::make_shared<InProcessFabric>()) {}
 
@@ -79,13 +80,30 @@ EmbeddedRun::~EmbeddedRun() {
 absl::Status EmbeddedRun::Submit(const v1::JobSpec& spec) {
   STAGECOACH_ASSIGN_OR_RETURN(
       coordinator_,
-      Coordinator::Create({.store = *store_, .clock = Clock::Real(), .files = options_.files, .planner = PlanJob}));
-  v1::JobSpec submitted = spec;
-  submitted.mutable_resources()->set_workers(options_.num_workers);
-  STAGECOACH_ASSIGN_OR_RETURN(job_, coordinator_->SubmitJob(submitted));
-  return coordinator_->Follow(job_, [events = events_](const FollowEvent& event) {
-    if (!events->Push(event).ok()) events->Close();  // a reader that far behind is told that events are missing
-  });
+      Coordinator::Create({.store = *store_,
+                           .clock = Clock::Real(),
+                           .files = options_.files,
+                           .planner = PlanJob,
+                           // Nothing comes between workers and a coordinator of the same process.
+                           .fleet = {.lease = absl::InfiniteDuration(), .suspect_grace = absl::ZeroDuration()}}));
+  v1::SubmitJobRequest submission;
+  *submission.mutable_spec() = spec;
+  submission.mutable_spec()->mutable_resources()->set_workers(options_.num_workers);
+  STAGECOACH_ASSIGN_OR_RETURN(job_, coordinator_->SubmitJob(submission));
+  v1::FollowJobRequest request;
+  request.set_job(job_.value());
+  const auto push = [events = events_](absl::StatusOr<v1::JobEvent> event) {
+    const absl::Status pushed = events->Push(std::move(event));
+    if (!pushed.ok()) events->Close();  // a reader that far behind is told that events are missing
+    return pushed;
+  };
+  return coordinator_
+      ->FollowJob(request, {.on_event = push,
+                            .on_end =
+                                [push](const absl::Status& status) {
+                                  if (!status.ok()) push(status).IgnoreError();
+                                }})
+      .status();
 }
 
 absl::Status EmbeddedRun::StartWorkers(uint32_t threads) {
@@ -102,26 +120,55 @@ absl::Status EmbeddedRun::StartWorkers(uint32_t threads) {
 // The worker's first message, Hello, connects it; everything after goes to the coordinator's queue.
 std::unique_ptr<Session> EmbeddedRun::OpenSession(const AgentOptions& agent) {
   auto to_worker = std::make_shared<InProcessSession::ToWorker>(InProcessSession::kQueueCapacity);
-  const auto deliver = [coordinator = coordinator_.get(), worker = agent.worker, incarnation = agent.incarnation,
-                        to_worker](v1::WorkerMessage message) {
-    if (!message.has_hello()) return coordinator->Deliver(worker, std::move(message));
-    return coordinator->ConnectWorker(message.hello(), incarnation, [to_worker](v1::CoordinatorMessage reply) {
-      return to_worker->Push(std::move(reply));
-    });
+  const auto session = std::make_shared<std::atomic<uint64_t>>();  // 0: not connected
+  const auto deliver = [coordinator = coordinator_.get(), incarnation = agent.incarnation, to_worker,
+                        session](v1::WorkerMessage message) {
+    if (!message.has_hello()) return coordinator->Deliver(SessionId(session->load()), std::move(message));
+    message.mutable_hello()->set_protocol_version(kProtocolVersion);
+    const absl::StatusOr<SessionId> connected = coordinator->ConnectWorker(
+        message.hello(), incarnation,
+        {.send = [to_worker](v1::CoordinatorMessage reply) { return to_worker->Push(std::move(reply)); },
+         .end = [to_worker](const absl::Status&) { to_worker->Close(); }});
+    if (connected.ok()) session->store(connected->value());
+    return connected.status();
   };
-  // An agent closes its session when it cannot go on, also because the coordinator's queue was full: say so, or it
-  // waits.
-  const auto on_close = [coordinator = coordinator_.get(), worker = agent.worker, incarnation = agent.incarnation] {
-    const absl::Status why = absl::UnavailableError("the worker's session ended");
-    while (absl::IsResourceExhausted(coordinator->WorkerLost(worker, incarnation, why))) std::this_thread::yield();
+  const auto on_close = [coordinator = coordinator_.get(), session] {
+    // It may have been stopped.
+    coordinator->EndSession(SessionId(session->load()), absl::UnavailableError("the worker's session ended"))
+        .IgnoreError();
   };
   return std::make_unique<InProcessSession>(to_worker, deliver, on_close);
 }
 
-absl::StatusOr<FollowEvent> EmbeddedRun::NextEvent(absl::Duration timeout) { return events_->Pop(timeout); }
+// A step that announces its validation loss is held back for it, or for what comes in its stead.
+absl::StatusOr<FollowEvent> EmbeddedRun::NextEvent(absl::Duration timeout) {
+  if (next_.has_value()) return *std::exchange(next_, std::nullopt);
+  while (true) {
+    STAGECOACH_ASSIGN_OR_RETURN(const absl::StatusOr<v1::JobEvent> event, events_->Pop(timeout));
+    std::optional<FollowEvent> found;
+    if (!event.ok()) {
+      found = event.status();
+    } else if (event->has_status()) {
+      found = event->status();
+    } else if (event->has_validation() && held_step_.has_value()) {
+      held_step_->set_validation_loss(event->validation().loss());
+      return FollowEvent(*std::exchange(held_step_, std::nullopt));
+    } else if (event->has_step()) {
+      if (event->step().validation_follows() && !held_step_.has_value()) {
+        held_step_ = event->step();
+        continue;
+      }
+      found = event->step();
+    }
+    if (!found.has_value()) continue;
+    if (!held_step_.has_value()) return *std::move(found);
+    next_ = std::move(found);
+    return FollowEvent(*std::exchange(held_step_, std::nullopt));
+  }
+}
 
 absl::Status EmbeddedRun::Cancel() { return coordinator_->CancelJob(job_); }
 
-absl::StatusOr<JobDescription> EmbeddedRun::Describe() { return coordinator_->DescribeJob(job_); }
+absl::StatusOr<v1::Job> EmbeddedRun::Describe() { return coordinator_->DescribeJob(job_); }
 
 }  // namespace stagecoach

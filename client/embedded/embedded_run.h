@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
+#include <variant>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -14,6 +16,7 @@
 #include "common/message_queue.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/journal/store.h"
+#include "stagecoach/v1/coordinator.pb.h"
 #include "stagecoach/v1/job.pb.h"
 #include "worker/agent/agent.h"
 #include "worker/device/device_factory.h"
@@ -21,6 +24,9 @@
 #include "worker/transport/in_process/in_process_fabric.h"
 
 namespace stagecoach {
+
+// A Status: nothing more comes.
+using FollowEvent = std::variant<v1::JobStatus, v1::StepEvent, absl::Status>;
 
 // One job from submission to its end inside this process: a coordinator and N workers, each with threads of its own,
 // talking through in-process sessions and the in-process transport. The same code path as a cluster but for those two.
@@ -38,12 +44,12 @@ class EmbeddedRun {
   static absl::StatusOr<std::unique_ptr<EmbeddedRun>> Start(const v1::JobSpec& spec, Options options);
   ~EmbeddedRun();
 
-  // A JobStatus for every change of state, a StepEvent per step, in order; the last one is the JobStatus of the job's
-  // end. DEADLINE_EXCEEDED. UNAVAILABLE: nothing more comes.
+  // A JobStatus for every change of state, a StepEvent per step, with its validation loss, in order; the last one is
+  // the JobStatus of the job's end. DEADLINE_EXCEEDED. UNAVAILABLE: nothing more comes.
   absl::StatusOr<FollowEvent> NextEvent(absl::Duration timeout);
   // Finishes the step under way and writes a checkpoint. Any thread, any number of times.
   absl::Status Cancel();
-  absl::StatusOr<JobDescription> Describe();
+  absl::StatusOr<v1::Job> Describe();
 
  private:
   explicit EmbeddedRun(Options options);
@@ -52,7 +58,9 @@ class EmbeddedRun {
   std::unique_ptr<Session> OpenSession(const AgentOptions& agent);
 
   const Options options_;
-  const std::shared_ptr<MessageQueue<FollowEvent>> events_;
+  const std::shared_ptr<MessageQueue<absl::StatusOr<v1::JobEvent>>> events_;
+  std::optional<v1::StepEvent> held_step_;  // waits for its validation loss
+  std::optional<FollowEvent> next_;         // found out behind it
   std::unique_ptr<Store> store_;
   std::shared_ptr<InProcessFabric> fabric_;
   std::unique_ptr<Coordinator> coordinator_;

@@ -15,11 +15,9 @@ namespace {
 void EndAfterCheckpoint(JobDecision& decision, const std::string& directory) {
   if (decision.history().state == v1::JOB_STATE_CANCELLING) {
     EndJob(decision, v1::JOB_STATE_CANCELLED, kReasonCancelRequested,
-           absl::StrCat("cancelled after step ", decision.history().last_commit.step(), "; checkpoint in ", directory),
-           /*abort=*/false);
+           absl::StrCat("cancelled after step ", decision.history().last_commit.step(), "; checkpoint in ", directory));
   } else {
-    EndJob(decision, v1::JOB_STATE_SUCCEEDED, kReasonCompleted, absl::StrCat("checkpoint in ", directory),
-           /*abort=*/false);
+    EndJob(decision, v1::JOB_STATE_SUCCEEDED, kReasonCompleted, absl::StrCat("checkpoint in ", directory));
   }
 }
 

@@ -6,8 +6,11 @@
 #include <variant>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/ids.h"
+#include "coordinator/fleet/session_id.h"
+#include "coordinator/fleet/worker_record.h"
 #include "coordinator/jobs/input.h"
 #include "coordinator/jobs/job_record.h"
 #include "coordinator/plan/planner.h"
@@ -18,7 +21,7 @@
 
 namespace stagecoach {
 
-// The runner fills in sequence and term, appends, then applies. Effects run in order, so that what follows in a
+// The runner fills in sequence, term and time, appends, then applies. Effects run in order, so that what follows in a
 // decision happens only when the entry is in the journal.
 struct AppendEntry {
   v1::JournalEntry entry;
@@ -28,12 +31,24 @@ struct ProgressChanged {
   JobId job;
   JobProgress progress;
 };
-struct ObserveFact {
-  std::variant<WorkerConnected, WorkerLost, ProgressChanged> fact;
+// A worker as it now is.
+struct WorkerChanged {
+  WorkerRecord worker;
 };
+struct WorkerForgotten {
+  WorkerId worker;
+};
+struct ObserveFact {
+  std::variant<WorkerChanged, WorkerForgotten, ProgressChanged> fact;
+};
+// Over the session that the worker then has; to nobody when it has none, or is another incarnation than the fence says.
 struct SendToWorker {
   WorkerId worker;
   v1::CoordinatorMessage message;  // with its fence
+};
+struct EndSession {
+  SessionId session;
+  absl::Status why;  // OK: after Dismiss
 };
 // Opens the data and plans, elsewhere; ends with PlanReady.
 struct StartPlanning {
@@ -56,9 +71,11 @@ struct WriteManifest {
   std::string directory;  // of DirectoryMade
   v1::CheckpointManifest manifest;
 };
-struct NotifyFollowers {
+// Keeps them for a while, in memory, for those who follow the job's log.
+struct KeepLogLines {
   JobId job;
-  std::variant<v1::JobStatus, v1::StepEvent> event;
+  WorkerId worker;
+  v1::LogLines lines;
 };
 struct AnswerRequest {
   uint64_t request = 0;
@@ -67,13 +84,16 @@ struct AnswerRequest {
 // Decide on a Tick next, on the state as it then is.
 struct RequestTick {};
 
-using Effect = std::variant<AppendEntry, ObserveFact, SendToWorker, StartPlanning, MakeDirectory, WriteManifest,
-                            NotifyFollowers, AnswerRequest, RequestTick>;
+using Effect = std::variant<AppendEntry, ObserveFact, SendToWorker, EndSession, StartPlanning, MakeDirectory,
+                            WriteManifest, KeepLogLines, AnswerRequest, RequestTick>;
 
 struct Decision {
   std::vector<Effect> effects;
   std::string reason;  // one line, for the log
 };
+
+// Appends the effects and the reason of another decision.
+void Extend(Decision& decision, Decision more);
 
 }  // namespace stagecoach
 

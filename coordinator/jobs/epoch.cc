@@ -34,7 +34,7 @@ void StartEpoch(JobDecision& decision) {
   v1::EpochStarted& started = *entry.mutable_epoch_started();
   started.set_job(decision.job().id.value());
   *started.mutable_plan() = decision.progress().plan->planned.plan;
-  started.mutable_placement()->set_epoch(decision.history().epoch.value() + 1);
+  started.mutable_placement()->set_epoch(FenceEpoch(decision.history()).value() + 1);
   for (const MemberId& id : *decision.progress().members) {
     v1::Member& member = *started.mutable_placement()->add_members();
     member.set_worker(id.worker.value());

@@ -8,6 +8,7 @@
 #include "coordinator/jobs/job_state.h"
 #include "coordinator/jobs/micro_batches.h"
 #include "coordinator/jobs/step.h"
+#include "coordinator/jobs/step_report.h"
 #include "coordinator/jobs/verdict.h"
 
 namespace stagecoach {
@@ -43,6 +44,15 @@ void RunEvaluation(JobDecision& decision, uint64_t first_sample) {
   }
 }
 
+void AppendLoss(JobDecision& decision) {
+  v1::JournalEntry entry;
+  v1::EvaluationCompleted& completed = *entry.mutable_evaluation_completed();
+  completed.set_job(decision.job().id.value());
+  completed.set_step(decision.history().last_commit.step());
+  completed.set_validation_loss(decision.progress().evaluation.loss);
+  decision.Append(std::move(entry));
+}
+
 void EndRun(JobDecision& decision) {
   JobProgress& progress = decision.progress();
   const absl::StatusOr<double> loss =
@@ -58,19 +68,15 @@ void EndRun(JobDecision& decision) {
     RunEvaluation(decision, next);
     return;
   }
-  v1::StepEvent event = *std::exchange(progress.held_event, std::nullopt);
-  if (next >= progress.plan->num_validation_samples) event.set_validation_loss(progress.evaluation.loss);
-  decision.Publish(event);
+  if (next >= progress.plan->num_validation_samples) AppendLoss(decision);
   StartNextStep(decision);
 }
 
 }  // namespace
 
 bool EvaluationIsDue(const JobRecord& job, uint64_t step) {
-  const v1::TrainingSpec& training = job.history.spec->training();
-  if (!HasValidation(*job.progress.plan) || training.validation_interval() == 0) return false;
-  if (job.history.state == v1::JOB_STATE_CANCELLING) return false;
-  return step % training.validation_interval() == 0 || step == training.steps();
+  if (!HasValidation(*job.progress.plan) || job.history.state == v1::JOB_STATE_CANCELLING) return false;
+  return step > job.history.evaluated_step && IsEvaluatedStep(*job.history.spec, step);
 }
 
 void StartEvaluation(JobDecision& decision) {

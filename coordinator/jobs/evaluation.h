@@ -10,11 +10,11 @@
 
 namespace stagecoach {
 
-// After each training.validation_interval steps and after the last one; not for a cancelled job.
+// The step has an evaluation (IsEvaluatedStep) that has not been made; not for a cancelled job.
 bool EvaluationIsDue(const JobRecord& job, uint64_t step);
 
-// As many runs of the evaluation program as cover the validation samples, one after the other; then the event of the
-// step is published with its validation loss, and training goes on.
+// As many runs of the evaluation program as cover the validation samples, one after the other; then the loss is
+// journalled, and training goes on.
 void StartEvaluation(JobDecision& decision);
 // False: not of the run in flight, or twice; nothing has changed.
 bool OnEvaluationDone(JobDecision& decision, WorkerRank rank, const v1::EvaluationDone& message);

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/ids.h"
+#include "coordinator/fleet/session_id.h"
 #include "coordinator/jobs/job_record.h"
 #include "stagecoach/v1/job.pb.h"
 #include "stagecoach/v1/worker.pb.h"
@@ -18,23 +19,33 @@ namespace stagecoach {
 struct WorkerConnected {
   WorkerId worker;
   Incarnation incarnation;
+  SessionId session;
   v1::Hello hello;
 };
-struct WorkerLost {
-  WorkerId worker;
-  Incarnation incarnation;
+// By its worker or the network; the coordinator has not ended it.
+struct SessionEnded {
+  SessionId session;
   absl::Status why;
 };
 struct WorkerSaid {
-  WorkerId worker;
+  SessionId session;
   v1::WorkerMessage message;
 };
 // `request` names who waits for the AnswerRequest effect.
 struct JobRequested {
   uint64_t request = 0;
   v1::JobSpec spec;  // resolved, but for threads_per_worker
+  std::string submission_id;
 };
 struct CancelRequested {
+  uint64_t request = 0;
+  JobId job;
+};
+struct PauseRequested {
+  uint64_t request = 0;
+  JobId job;
+};
+struct ResumeRequested {
   uint64_t request = 0;
   JobId job;
 };
@@ -59,11 +70,11 @@ struct ManifestWritten {
 };
 // The journal has been replayed: once, before any other input.
 struct Restarted {};
-// Time has passed, or workers or jobs are there that were not.
+// Time has passed (NextDeadline), or workers or jobs are there that were not.
 struct Tick {};
 
-using Input = std::variant<WorkerConnected, WorkerLost, WorkerSaid, JobRequested, CancelRequested, PlanReady,
-                           DirectoryMade, ManifestWritten, Restarted, Tick>;
+using Input = std::variant<WorkerConnected, SessionEnded, WorkerSaid, JobRequested, CancelRequested, PauseRequested,
+                           ResumeRequested, PlanReady, DirectoryMade, ManifestWritten, Restarted, Tick>;
 
 }  // namespace stagecoach
 

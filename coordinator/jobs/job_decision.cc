@@ -22,14 +22,24 @@ void JobDecision::ChangeState(v1::JobState state, const std::string& reason, con
   change.set_reason(reason);
   change.set_message(message);
   Append(std::move(entry));
-  Add(NotifyFollowers{job_.id, StatusOf(job_)});
+}
+
+void JobDecision::Fail(const FailureCause& cause) {
+  v1::JournalEntry entry;
+  v1::JobStateChanged& change = *entry.mutable_job_state_changed();
+  change.set_job(job_.id.value());
+  change.set_state(v1::JOB_STATE_FAILED);
+  change.set_reason(cause.reason);
+  change.set_message(cause.message);
+  if (!cause.root_cause.worker().empty()) *change.mutable_root_cause() = cause.root_cause;
+  Append(std::move(entry));
 }
 
 void JobDecision::Send(WorkerRank rank, v1::CoordinatorMessage message) {
   const MemberId& member = job_.progress.members->at(rank.value());
   v1::Fence& fence = *message.mutable_fence();
   fence.set_job(job_.id.value());
-  fence.set_epoch(job_.history.epoch.value());
+  fence.set_epoch(FenceEpoch(job_.history).value());
   fence.set_incarnation(member.incarnation.value());
   fence.set_coordinator_term(term_.value());
   Add(SendToWorker{member.worker, std::move(message)});
@@ -39,8 +49,6 @@ void JobDecision::SendToAll(const v1::CoordinatorMessage& message) {
   for (uint32_t rank = 0; rank < num_members(); ++rank) Send(WorkerRank(rank), message);
 }
 
-void JobDecision::Publish(const v1::StepEvent& event) { Add(NotifyFollowers{job_.id, event}); }
-
 Decision JobDecision::Finish(std::string reason) && {
   Decision decision;
   decision.reason = absl::StrCat("job ", job_.id.value(), ": ", reason);
@@ -48,10 +56,6 @@ Decision JobDecision::Finish(std::string reason) && {
   decision.effects.push_back(ObserveFact{ProgressChanged{job_.id, std::move(job_.progress)}});
   std::move(effects_.begin(), effects_.end(), std::back_inserter(decision.effects));
   return decision;
-}
-
-std::string MemberName(const JobRecord& job, WorkerRank rank) {
-  return absl::StrCat("worker ", job.progress.members->at(rank.value()).worker.value(), " (rank ", rank.value(), ")");
 }
 
 }  // namespace stagecoach

@@ -36,11 +36,12 @@ class JobDecision {
   }
 
   void Append(v1::JournalEntry entry);
-  // Appends the change and tells followers. The table has it: anything else is a broken invariant.
+  // The table has the change: anything else is a broken invariant.
   void ChangeState(v1::JobState state, const std::string& reason, const std::string& message);
+  // To FAILED.
+  void Fail(const FailureCause& cause);
   void Send(WorkerRank rank, v1::CoordinatorMessage message);
   void SendToAll(const v1::CoordinatorMessage& message);
-  void Publish(const v1::StepEvent& event);
   void Add(Effect effect) { effects_.push_back(std::move(effect)); }
 
   // Takes the working copy's progress as the first effect.
@@ -52,9 +53,6 @@ class JobDecision {
   JobRecord job_;
   std::vector<Effect> effects_;
 };
-
-// "worker w1 (rank 1)"
-std::string MemberName(const JobRecord& job, WorkerRank rank);
 
 }  // namespace stagecoach
 

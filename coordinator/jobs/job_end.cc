@@ -3,14 +3,11 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/jobs/failure_cause.h"
 #include "coordinator/jobs/job_state.h"
 
 namespace stagecoach {
 namespace {
-
-bool HasEpoch(const JobProgress& progress) {
-  return progress.phase != Phase::kNone && progress.phase != Phase::kPlanning;
-}
 
 bool HasAnswered(const MemberProgress& member) { return member.aborted || member.lost; }
 
@@ -20,7 +17,16 @@ bool IsConsequence(const v1::WorkerFailure& failure) {
          code == absl::StatusCode::kCancelled;
 }
 
-void SendAborts(JobDecision& decision, const std::string& reason) {
+// Raises the epoch, durably, before anyone is told.
+void EndEpoch(JobDecision& decision, const std::string& reason) {
+  if (!HasEpoch(decision.progress()) || EpochHasEnded(decision.history())) return;
+  v1::JournalEntry entry;
+  v1::EpochEnded& ended = *entry.mutable_epoch_ended();
+  ended.set_job(decision.job().id.value());
+  ended.set_epoch(decision.history().epoch.value());
+  ended.set_reason(reason);
+  decision.Append(std::move(entry));
+
   v1::CoordinatorMessage message;
   message.mutable_abort()->set_reason(reason);
   *message.mutable_abort()->mutable_last_commit() = decision.history().last_commit;
@@ -29,88 +35,68 @@ void SendAborts(JobDecision& decision, const std::string& reason) {
   }
 }
 
+// Gives the workers back. The attempt stays, so that a plan of an earlier attempt is known when it comes.
 void ReleaseMembers(JobDecision& decision) {
-  v1::CoordinatorMessage message;
-  message.mutable_release();
-  for (uint32_t rank = 0; rank < decision.num_members(); ++rank) {
-    if (!decision.said(WorkerRank(rank)).lost) decision.Send(WorkerRank(rank), message);
-  }
-}
-
-// "worker w1 (rank 1, stage 1)"
-std::string MemberAndStages(const JobDecision& decision, WorkerRank rank) {
-  std::string stages;
-  if (decision.history().plan != nullptr) {
-    const v1::Plan& plan = *decision.history().plan;
-    for (int stage = 0; stage < plan.stages_size(); ++stage) {
-      if (plan.stages(stage).worker_rank() == rank.value()) absl::StrAppend(&stages, ", stage ", stage);
+  if (HasEpoch(decision.progress())) {
+    v1::CoordinatorMessage message;
+    message.mutable_release();
+    for (uint32_t rank = 0; rank < decision.num_members(); ++rank) {
+      if (!decision.said(WorkerRank(rank)).lost) decision.Send(WorkerRank(rank), message);
     }
   }
-  return absl::StrCat("worker ", decision.job().progress.members->at(rank.value()).worker.value(), " (rank ",
-                      rank.value(), stages, ")");
-}
-
-std::string DescribeFailure(const JobDecision& decision, WorkerRank rank, const v1::WorkerFailure& failure) {
-  std::string text = absl::StrCat(MemberAndStages(decision, rank), " failed");
-  if (failure.step() > 0) absl::StrAppend(&text, " in step ", failure.step());
-  if (!failure.action().empty()) absl::StrAppend(&text, " at ", failure.action());
-  absl::StrAppend(&text, ": ", absl::StatusCodeToString(static_cast<absl::StatusCode>(failure.code())), ": ",
-                  failure.message());
-  return text;
-}
-
-void ConcludeAborting(JobDecision& decision) {
-  const RootCause cause = *decision.progress().consequence;
-  EndJob(decision, v1::JOB_STATE_FAILED, cause.reason, cause.message, /*abort=*/false);
-}
-
-// Gives the workers back. The attempt stays, so that a plan of an earlier attempt is known when it comes.
-void ClearProgress(JobDecision& decision) {
   const uint64_t attempt = decision.progress().planning_attempt;
   decision.progress() = JobProgress{};
   decision.progress().planning_attempt = attempt;
+  decision.Add(RequestTick{});
 }
 
-void RequeueJob(JobDecision& decision, const std::string& message) {
-  ClearProgress(decision);
-  decision.ChangeState(v1::JOB_STATE_QUEUED, kReasonWaitingForWorkers, message);
-  decision.Add(RequestTick{});
+void ConcludeAborting(JobDecision& decision) {
+  const FailureCause cause = *decision.progress().consequence;
+  FailJob(decision, cause);
 }
 
 }  // namespace
 
-void EndJob(JobDecision& decision, v1::JobState state, const std::string& reason, const std::string& message,
-            bool abort) {
-  JobProgress& progress = decision.progress();
-  // A committed step is published even when its validation loss will never be known.
-  if (progress.held_event.has_value()) decision.Publish(*progress.held_event);
+void EndJob(JobDecision& decision, v1::JobState state, const std::string& reason, const std::string& message) {
   decision.ChangeState(state, reason, message);
-  if (HasEpoch(progress)) {
-    if (abort && progress.phase != Phase::kAborting) SendAborts(decision, message);
-    ReleaseMembers(decision);
-  }
-  ClearProgress(decision);
-  decision.Add(RequestTick{});
+  ReleaseMembers(decision);
+}
+
+void AbortJob(JobDecision& decision, const std::string& reason, const std::string& message) {
+  EndEpoch(decision, message);
+  EndJob(decision, v1::JOB_STATE_CANCELLED, reason, message);
+}
+
+void FailJob(JobDecision& decision, const FailureCause& cause) {
+  EndEpoch(decision, cause.message);
+  decision.Fail(cause);
+  ReleaseMembers(decision);
 }
 
 void FailJob(JobDecision& decision, const std::string& reason, const absl::Status& status) {
-  EndJob(decision, v1::JOB_STATE_FAILED, reason, std::string(status.message()), /*abort=*/true);
+  FailJob(decision, {.reason = reason, .message = std::string(status.message()), .root_cause = {}});
+}
+
+void RequeueJob(JobDecision& decision, const std::string& message) {
+  EndEpoch(decision, message);
+  decision.ChangeState(v1::JOB_STATE_QUEUED, kReasonWaitingForWorkers, message);
+  ReleaseMembers(decision);
 }
 
 bool OnWorkerFailure(JobDecision& decision, WorkerRank rank, const v1::WorkerFailure& failure) {
   JobProgress& progress = decision.progress();
   if (HasAnswered(decision.said(rank))) return false;
   decision.said(rank).aborted = true;
-  const RootCause cause = {rank, kReasonWorkerFailed, DescribeFailure(decision, rank, failure)};
+  const FailureCause cause = CauseOfFailure(decision.job(), rank, failure);
   if (!IsConsequence(failure)) {
-    EndJob(decision, v1::JOB_STATE_FAILED, cause.reason, cause.message, /*abort=*/true);
+    FailJob(decision, cause);
     return true;
   }
   if (progress.phase != Phase::kAborting) {
-    SendAborts(decision, cause.message);
+    EndEpoch(decision, cause.message);
     progress.phase = Phase::kAborting;
     progress.consequence = cause;
-    progress.abort_deadline = decision.now() + kRootCauseGrace;
+    progress.deadline = decision.now() + kRootCauseGrace;
   }
   if (decision.AllMembers(HasAnswered)) ConcludeAborting(decision);
   return true;
@@ -123,20 +109,20 @@ bool OnAborted(JobDecision& decision, WorkerRank rank) {
   return true;
 }
 
-void OnMemberLost(JobDecision& decision, WorkerRank rank, const absl::Status& why) {
+void OnMemberLost(JobDecision& decision, WorkerRank rank, const absl::Status& why,
+                  const std::optional<v1::RunState>& run) {
+  const FailureCause cause = CauseOfLoss(decision.job(), rank, why, run);
   decision.said(rank).lost = true;
-  const std::string message = absl::StrCat(MemberAndStages(decision, rank), " was lost after step ",
-                                           decision.history().last_commit.step(), ": ", why.ToString());
   if (decision.progress().phase == Phase::kPlanning) {
-    RequeueJob(decision, message);
+    RequeueJob(decision, cause.message);
   } else {
-    EndJob(decision, v1::JOB_STATE_FAILED, kReasonWorkerLost, message, /*abort=*/true);
+    FailJob(decision, cause);
   }
 }
 
 bool OnAbortingTick(JobDecision& decision) {
   const JobProgress& progress = decision.job().progress;
-  if (progress.phase != Phase::kAborting || decision.now() < progress.abort_deadline) return false;
+  if (progress.phase != Phase::kAborting || decision.now() < progress.deadline) return false;
   ConcludeAborting(decision);
   return true;
 }

@@ -1,6 +1,7 @@
 #ifndef STAGECOACH_COORDINATOR_JOBS_JOB_END_H_
 #define STAGECOACH_COORDINATOR_JOBS_JOB_END_H_
 
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -16,19 +17,24 @@ namespace stagecoach {
 // before the peer's own report arrives.
 inline constexpr absl::Duration kRootCauseGrace = absl::Seconds(2);
 
-// Appends the end, stops what the members still do when `abort`, releases them, and looks at the queue again.
-void EndJob(JobDecision& decision, v1::JobState state, const std::string& reason, const std::string& message,
-            bool abort);
-
-// FAILED for a reason that is no member's own.
+// SUCCEEDED or CANCELLED, when nothing runs: the members are released, and the queue is looked at again.
+void EndJob(JobDecision& decision, v1::JobState state, const std::string& reason, const std::string& message);
+// CANCELLED while something runs: the epoch ends, and members are told to abort.
+void AbortJob(JobDecision& decision, const std::string& reason, const std::string& message);
+// FAILED: likewise.
+void FailJob(JobDecision& decision, const FailureCause& cause);
+// For a reason that is no member's own.
 void FailJob(JobDecision& decision, const std::string& reason, const absl::Status& status);
+// Back to the queue, before anything was trained.
+void RequeueJob(JobDecision& decision, const std::string& message);
 
-// The epoch is over. ABORTED, UNAVAILABLE and CANCELLED are what peers of a failed worker see, so with these the job
-// fails only once every member has answered, or the grace is over, or the cause is known.
+// ABORTED, UNAVAILABLE and CANCELLED are what peers of a failed worker see, so with these the epoch ends at once, but
+// the job fails only once every member has answered, or the grace is over, or the cause is known.
 bool OnWorkerFailure(JobDecision& decision, WorkerRank rank, const v1::WorkerFailure& failure);
 bool OnAborted(JobDecision& decision, WorkerRank rank);
-// While a job is being planned it goes back to the queue instead.
-void OnMemberLost(JobDecision& decision, WorkerRank rank, const absl::Status& why);
+// `run`: see CauseOfLoss. While a job is being planned it goes back to the queue instead.
+void OnMemberLost(JobDecision& decision, WorkerRank rank, const absl::Status& why,
+                  const std::optional<v1::RunState>& run);
 // The grace may be over.
 bool OnAbortingTick(JobDecision& decision);
 

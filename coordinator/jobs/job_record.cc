@@ -1,7 +1,10 @@
 #include "coordinator/jobs/job_record.h"
 
+#include <algorithm>
+
 #include "absl/strings/str_cat.h"
 #include "coordinator/jobs/job_state.h"
+#include "coordinator/jobs/step_report.h"
 
 namespace stagecoach {
 namespace {
@@ -12,41 +15,106 @@ absl::Status Inconsistent(const JobRecord& job, absl::string_view what) {
 
 absl::Status CheckCommit(const v1::StepCommitted& commit, const JobRecord& job) {
   if (HasEnded(job.history.state)) return Inconsistent(job, "a step was committed after the job's end");
-  if (commit.epoch() != job.history.epoch.value()) {
-    return Inconsistent(job, absl::StrCat("a step was committed in epoch ", commit.epoch(), ", not in the job's epoch ",
-                                          job.history.epoch.value()));
+  if (commit.epoch() != job.history.epoch.value() || EpochHasEnded(job.history)) {
+    return Inconsistent(
+        job, absl::StrCat("a step was committed in epoch ", commit.epoch(), ", and the job's epoch ",
+                          job.history.epoch.value(), EpochHasEnded(job.history) ? " has ended" : " is current"));
   }
-  if (commit.record().step() != job.history.last_commit.step() + 1) {
+  // A record without its event was learned from a worker, or is what a compacted journal still has: steps before it may
+  // be unknown.
+  const uint64_t next = job.history.last_commit.step() + 1;
+  if (commit.has_event() ? commit.record().step() != next : commit.record().step() < next) {
     return Inconsistent(job, absl::StrCat("step ", commit.record().step(), " was committed after step ",
                                           job.history.last_commit.step()));
   }
   return absl::OkStatus();
 }
 
+absl::Status CheckEpochEnd(const v1::EpochEnded& ended, const JobRecord& job) {
+  if (ended.epoch() == job.history.epoch.value() && job.history.ended_epoch < job.history.epoch) {
+    return absl::OkStatus();
+  }
+  return Inconsistent(job, absl::StrCat("epoch ", ended.epoch(), " ended in epoch ", job.history.epoch.value()));
+}
+
+void ApplySubmission(const v1::JournalEntry& entry, JobHistory& history) {
+  const v1::JobSubmitted& submitted = entry.job_submitted();
+  history.submitted_at = entry.sequence();
+  history.submitted = entry.time();
+  history.spec = std::make_shared<const v1::JobSpec>(submitted.spec());
+  history.submission_id = submitted.submission_id();
+  history.spec_digest = submitted.spec_digest();
+  history.state = v1::JOB_STATE_QUEUED;
+  history.reason = kReasonWaitingForWorkers;
+  history.message = "submitted";
+}
+
+void ApplyState(const v1::JournalEntry& entry, JobHistory& history) {
+  const v1::JobStateChanged& change = entry.job_state_changed();
+  history.state = change.state();
+  history.reason = change.reason();
+  history.message = change.message();
+  if (change.has_root_cause()) history.root_cause = std::make_shared<const v1::RootCause>(change.root_cause());
+  if (HasEnded(history.state)) history.ended = entry.time();
+}
+
+void ApplyEpoch(const v1::JournalEntry& entry, JobHistory& history) {
+  history.epoch = Epoch(entry.epoch_started().placement().epoch());
+  history.plan = std::make_shared<const v1::Plan>(entry.epoch_started().plan());
+  history.placement = std::make_shared<const v1::Placement>(entry.epoch_started().placement());
+  if (history.num_epochs++ == 0) history.started = entry.time();
+}
+
+void ApplyCommit(const v1::StepCommitted& committed, JobHistory& history) {
+  history.last_commit = committed.record();
+  history.last_step = std::make_shared<const v1::StepEvent>(EventOfStep(committed, *history.spec));
+  history.consecutive_skips = history.last_commit.verdict() == v1::VERDICT_SKIP ? history.consecutive_skips + 1 : 0;
+}
+
 }  // namespace
+
+std::optional<WorkerRank> RankOf(const JobRecord& job, const WorkerId& worker, Incarnation incarnation) {
+  if (job.progress.members == nullptr) return std::nullopt;
+  const std::vector<MemberId>& members = *job.progress.members;
+  for (uint32_t rank = 0; rank < members.size(); ++rank) {
+    if (members[rank].worker == worker && members[rank].incarnation == incarnation) return WorkerRank(rank);
+  }
+  return std::nullopt;
+}
+
+bool HasEpoch(const JobProgress& progress) {
+  return progress.phase != Phase::kNone && progress.phase != Phase::kPlanning;
+}
+
+bool EpochHasEnded(const JobHistory& history) {
+  return history.epoch.value() > 0 && history.ended_epoch == history.epoch;
+}
+
+Epoch FenceEpoch(const JobHistory& history) {
+  return EpochHasEnded(history) ? Epoch(history.epoch.value() + 1) : history.epoch;
+}
 
 void ApplyToJob(const v1::JournalEntry& entry, JobRecord& job) {
   JobHistory& history = job.history;
   switch (entry.fact_case()) {
     case v1::JournalEntry::kJobSubmitted:
-      history.submitted_at = entry.sequence();
-      history.spec = std::make_shared<const v1::JobSpec>(entry.job_submitted().spec());
-      history.state = v1::JOB_STATE_QUEUED;
-      history.reason = kReasonWaitingForWorkers;
+      ApplySubmission(entry, history);
       break;
     case v1::JournalEntry::kJobStateChanged:
-      history.state = entry.job_state_changed().state();
-      history.reason = entry.job_state_changed().reason();
-      history.message = entry.job_state_changed().message();
+      ApplyState(entry, history);
       break;
     case v1::JournalEntry::kEpochStarted:
-      history.epoch = Epoch(entry.epoch_started().placement().epoch());
-      history.plan = std::make_shared<const v1::Plan>(entry.epoch_started().plan());
-      history.placement = std::make_shared<const v1::Placement>(entry.epoch_started().placement());
+      ApplyEpoch(entry, history);
+      break;
+    case v1::JournalEntry::kEpochEnded:
+      history.ended_epoch = Epoch(entry.epoch_ended().epoch());
+      history.epoch_end_reason = entry.epoch_ended().reason();
       break;
     case v1::JournalEntry::kStepCommitted:
-      history.last_commit = entry.step_committed().record();
-      history.consecutive_skips = history.last_commit.verdict() == v1::VERDICT_SKIP ? history.consecutive_skips + 1 : 0;
+      ApplyCommit(entry.step_committed(), history);
+      break;
+    case v1::JournalEntry::kEvaluationCompleted:
+      history.evaluated_step = entry.evaluation_completed().step();
       break;
     case v1::JournalEntry::kCheckpointCompleted:
       history.checkpoints.push_back(entry.checkpoint_completed());
@@ -64,11 +132,16 @@ absl::Status CheckEntry(const v1::JournalEntry& entry, const JobRecord& job) {
     case v1::JournalEntry::kJobStateChanged:
       return CheckTransition(job.history.state, entry.job_state_changed().state());
     case v1::JournalEntry::kEpochStarted:
-      if (entry.epoch_started().placement().epoch() > job.history.epoch.value()) return absl::OkStatus();
+      if (entry.epoch_started().placement().epoch() > FenceEpoch(job.history).value()) return absl::OkStatus();
       return Inconsistent(job, absl::StrCat("epoch ", entry.epoch_started().placement().epoch(), " after epoch ",
                                             job.history.epoch.value()));
+    case v1::JournalEntry::kEpochEnded:
+      return CheckEpochEnd(entry.epoch_ended(), job);
     case v1::JournalEntry::kStepCommitted:
       return CheckCommit(entry.step_committed(), job);
+    case v1::JournalEntry::kEvaluationCompleted:
+      if (entry.evaluation_completed().step() == job.history.last_commit.step()) return absl::OkStatus();
+      return Inconsistent(job, "an evaluation of a step that is not the last committed one");
     case v1::JournalEntry::kCheckpointCompleted:
       if (entry.checkpoint_completed().step() == job.history.last_commit.step()) return absl::OkStatus();
       return Inconsistent(job, "a checkpoint of a step that is not the last committed one");
@@ -87,8 +160,12 @@ std::string JobOfEntry(const v1::JournalEntry& entry) {
       return entry.job_state_changed().job();
     case v1::JournalEntry::kEpochStarted:
       return entry.epoch_started().job();
+    case v1::JournalEntry::kEpochEnded:
+      return entry.epoch_ended().job();
     case v1::JournalEntry::kStepCommitted:
       return entry.step_committed().job();
+    case v1::JournalEntry::kEvaluationCompleted:
+      return entry.evaluation_completed().job();
     case v1::JournalEntry::kCheckpointCompleted:
       return entry.checkpoint_completed().job();
     case v1::JournalEntry::kCoordinatorStarted:
@@ -106,7 +183,39 @@ v1::JobStatus StatusOf(const JobRecord& job) {
   status.set_message(job.history.message);
   status.set_step(job.history.last_commit.step());
   status.set_epoch(job.history.epoch.value());
+  if (job.history.root_cause != nullptr) *status.mutable_root_cause() = *job.history.root_cause;
   return status;
+}
+
+v1::Job DescribeJob(const JobRecord& job) {
+  const JobHistory& history = job.history;
+  v1::Job description;
+  *description.mutable_status() = StatusOf(job);
+  *description.mutable_spec() = *history.spec;
+  if (history.plan != nullptr) *description.mutable_plan() = *history.plan;
+  if (history.placement != nullptr) *description.mutable_placement() = *history.placement;
+  if (history.last_step != nullptr) *description.mutable_last_step() = *history.last_step;
+  description.set_recoveries(static_cast<uint32_t>(std::max<uint64_t>(history.num_epochs, 1) - 1));
+  if (!history.checkpoints.empty()) {
+    const v1::CheckpointCompleted& newest = history.checkpoints.back();
+    description.set_checkpoint_directory(newest.directory());
+    description.set_digest(newest.digest());
+    description.set_state_digest(newest.state_digest());
+  }
+  description.set_submission_id(history.submission_id);
+  *description.mutable_submitted() = history.submitted;
+  if (history.num_epochs > 0) *description.mutable_started() = history.started;
+  if (HasEnded(history.state)) *description.mutable_ended() = history.ended;
+  return description;
+}
+
+std::vector<uint32_t> StagesOf(const JobHistory& history, WorkerRank rank) {
+  std::vector<uint32_t> stages;
+  if (history.plan == nullptr) return stages;
+  for (int stage = 0; stage < history.plan->stages_size(); ++stage) {
+    if (history.plan->stages(stage).worker_rank() == rank.value()) stages.push_back(static_cast<uint32_t>(stage));
+  }
+  return stages;
 }
 
 }  // namespace stagecoach

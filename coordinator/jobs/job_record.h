@@ -11,6 +11,8 @@
 #include "absl/time/time.h"
 #include "common/ids.h"
 #include "coordinator/plan/planner.h"
+#include "google/protobuf/timestamp.pb.h"
+#include "stagecoach/v1/coordinator.pb.h"
 #include "stagecoach/v1/job.pb.h"
 #include "stagecoach/v1/journal.pb.h"
 #include "stagecoach/v1/plan.pb.h"
@@ -40,6 +42,7 @@ enum class Phase {
   kConnectingPeers,  // ConnectPeers was sent
   kTraining,         // RunStep was sent
   kEvaluating,       // an evaluation's RunStep was sent
+  kPaused,           // the step under way has ended, and no other begins
   kFinishing,        // the last step is committed, and not yet applied everywhere
   kMakingDirectory,  // of the checkpoint
   kWritingShards,    // WriteCheckpoint was sent
@@ -67,11 +70,11 @@ struct EvaluationInFlight {
   double loss = 0;                       // of the runs before it
 };
 
-// What a failed worker said about itself, or what is known of a lost one.
-struct RootCause {
-  WorkerRank rank;
+// Why a job is about to fail.
+struct FailureCause {
   std::string reason;   // of the job's end
   std::string message;  // names worker, stage, step and action
+  v1::RootCause root_cause;
 };
 
 // The observed part of a job: gone when the coordinator ends, learned again from workers. Copied for each decision
@@ -85,12 +88,11 @@ struct JobProgress {
   Step step_in_flight;
   absl::Duration step_started;
   EvaluationInFlight evaluation;
-  std::optional<v1::StepEvent> held_event;  // waits for its validation loss
   std::string checkpoint_directory;
-  std::string manifest_digest;           // of the manifest that is being written
-  std::string manifest_state_digest;     // likewise
-  std::optional<RootCause> consequence;  // the first of them
-  absl::Duration abort_deadline;
+  std::string manifest_digest;                         // of the manifest that is being written
+  std::string manifest_state_digest;                   // likewise
+  std::optional<FailureCause> consequence;             // the first of them
+  absl::Duration deadline = absl::InfiniteDuration();  // of the phase
 };
 
 // The durable part of a job: rebuilt by replaying the journal.
@@ -100,12 +102,24 @@ struct JobHistory {
   v1::JobState state = v1::JOB_STATE_UNSPECIFIED;
   std::string reason;
   std::string message;
-  Epoch epoch;                                     // 0: none yet
+  std::string submission_id;
+  std::string spec_digest;       // of the specification as it was submitted
+  Epoch epoch;                   // 0: none yet
+  Epoch ended_epoch;             // the newest that has ended by a failure or a requeue
+  std::string epoch_end_reason;  // likewise
+  uint64_t num_epochs = 0;
   std::shared_ptr<const v1::Plan> plan;            // of `epoch`
   std::shared_ptr<const v1::Placement> placement;  // of `epoch`
   v1::CommitRecord last_commit;                    // step 0: none
+  std::shared_ptr<const v1::StepEvent> last_step;  // null: none
   uint64_t consecutive_skips = 0;
+  uint64_t evaluated_step = 0;  // the newest whose validation loss is known
   std::vector<v1::CheckpointCompleted> checkpoints;
+  std::shared_ptr<const v1::RootCause> root_cause;  // of its failure; null: none
+  // Wall clock, for people; unset: not yet.
+  google::protobuf::Timestamp submitted;
+  google::protobuf::Timestamp started;
+  google::protobuf::Timestamp ended;
 };
 
 struct JobRecord {
@@ -114,13 +128,14 @@ struct JobRecord {
   JobProgress progress;
 };
 
-// One connected worker. Observed.
-struct WorkerRecord {
-  WorkerId id;
-  Incarnation incarnation;
-  v1::Hello hello;
-  std::optional<JobId> job;  // that has reserved it
-};
+std::optional<WorkerRank> RankOf(const JobRecord& job, const WorkerId& worker, Incarnation incarnation);
+
+// Whether workers have been told of the job's epoch, or may have been.
+bool HasEpoch(const JobProgress& progress);
+bool EpochHasEnded(const JobHistory& history);
+// That messages to the job's members carry: the current epoch, or, when that has ended, the one after it, in which
+// nothing happens but its aborting.
+Epoch FenceEpoch(const JobHistory& history);
 
 // Changes the history of the job that the entry names. Cannot fail: CheckEntry has passed.
 void ApplyToJob(const v1::JournalEntry& entry, JobRecord& job);
@@ -130,6 +145,10 @@ absl::Status CheckEntry(const v1::JournalEntry& entry, const JobRecord& job);
 std::string JobOfEntry(const v1::JournalEntry& entry);
 
 v1::JobStatus StatusOf(const JobRecord& job);
+// All that clients can know.
+v1::Job DescribeJob(const JobRecord& job);
+// Stages of a worker in the current or last epoch.
+std::vector<uint32_t> StagesOf(const JobHistory& history, WorkerRank rank);
 
 }  // namespace stagecoach
 

@@ -8,18 +8,30 @@
 namespace stagecoach {
 namespace {
 
-constexpr std::array<JobStateTransition, 13> kTransitions = {{
+constexpr std::array<JobStateTransition, 25> kTransitions = {{
     {v1::JOB_STATE_UNSPECIFIED, v1::JOB_STATE_QUEUED},  // submitted
     {v1::JOB_STATE_QUEUED, v1::JOB_STATE_PREPARING},    // enough workers: planning starts
     {v1::JOB_STATE_QUEUED, v1::JOB_STATE_CANCELLED},
-    {v1::JOB_STATE_PREPARING, v1::JOB_STATE_QUEUED},   // a worker was lost before any epoch began
+    {v1::JOB_STATE_PREPARING, v1::JOB_STATE_QUEUED},   // a worker or the coordinator was lost before training began
     {v1::JOB_STATE_PREPARING, v1::JOB_STATE_RUNNING},  // all peers are connected
     {v1::JOB_STATE_PREPARING, v1::JOB_STATE_FAILED},
     {v1::JOB_STATE_PREPARING, v1::JOB_STATE_CANCELLED},
+    {v1::JOB_STATE_RUNNING, v1::JOB_STATE_RECOVERING},  // a new epoch is needed: a coordinator or a session was lost
+    {v1::JOB_STATE_RUNNING, v1::JOB_STATE_PAUSED},
     {v1::JOB_STATE_RUNNING, v1::JOB_STATE_CANCELLING},  // the step in flight ends, then a checkpoint
     {v1::JOB_STATE_RUNNING, v1::JOB_STATE_SUCCEEDED},
     {v1::JOB_STATE_RUNNING, v1::JOB_STATE_FAILED},
-    {v1::JOB_STATE_RUNNING, v1::JOB_STATE_CANCELLED},  // no step was committed: nothing to keep
+    {v1::JOB_STATE_RUNNING, v1::JOB_STATE_CANCELLED},      // no step was committed: nothing to keep
+    {v1::JOB_STATE_RECOVERING, v1::JOB_STATE_RUNNING},     // all peers are connected again
+    {v1::JOB_STATE_RECOVERING, v1::JOB_STATE_PAUSED},      // recovers, and then stays where it is
+    {v1::JOB_STATE_RECOVERING, v1::JOB_STATE_CANCELLING},  // recovers, and then writes its checkpoint
+    {v1::JOB_STATE_RECOVERING, v1::JOB_STATE_FAILED},
+    {v1::JOB_STATE_RECOVERING, v1::JOB_STATE_CANCELLED},
+    {v1::JOB_STATE_PAUSED, v1::JOB_STATE_RUNNING},
+    {v1::JOB_STATE_PAUSED, v1::JOB_STATE_RECOVERING},  // resumed while it recovers
+    {v1::JOB_STATE_PAUSED, v1::JOB_STATE_CANCELLING},
+    {v1::JOB_STATE_PAUSED, v1::JOB_STATE_FAILED},
+    {v1::JOB_STATE_PAUSED, v1::JOB_STATE_CANCELLED},
     {v1::JOB_STATE_CANCELLING, v1::JOB_STATE_CANCELLED},
     {v1::JOB_STATE_CANCELLING, v1::JOB_STATE_FAILED},
 }};

@@ -29,6 +29,7 @@ absl::StatusOr<JobId> NewJobId(const Jobs& jobs, const std::string& name) {
 uint32_t CommonThreads(const Workers& workers) {
   uint32_t threads = 0;
   for (const auto& [id, worker] : workers) {
+    if (worker.presence != WorkerPresence::kConnected) continue;
     threads = threads == 0 ? worker.hello.max_threads() : std::min(threads, worker.hello.max_threads());
   }
   return std::max(threads, uint32_t{1});
@@ -42,7 +43,7 @@ size_t WorkersNeeded(const v1::JobSpec& spec) {
 std::map<std::string, std::vector<const WorkerRecord*>> IdleByClass(const v1::JobSpec& spec, const Workers& workers) {
   std::map<std::string, std::vector<const WorkerRecord*>> by_class;
   for (const auto& [id, worker] : workers) {
-    if (worker.job.has_value() || worker.hello.max_threads() < spec.resources().threads_per_worker()) continue;
+    if (!IsAvailable(worker) || worker.hello.max_threads() < spec.resources().threads_per_worker()) continue;
     by_class[worker.hello.numerics_class()].push_back(&worker);
   }
   return by_class;
@@ -51,8 +52,11 @@ std::map<std::string, std::vector<const WorkerRecord*>> IdleByClass(const v1::Jo
 std::string WhatIsMissing(const v1::JobSpec& spec, const Workers& workers) {
   size_t most = 0;
   for (const auto& [name, idle] : IdleByClass(spec, workers)) most = std::max(most, idle.size());
+  const auto connected = std::count_if(workers.begin(), workers.end(), [](const auto& entry) {
+    return entry.second.presence == WorkerPresence::kConnected;
+  });
   return absl::StrCat("needs ", WorkersNeeded(spec), " idle worker(s) of one numerics class with at least ",
-                      spec.resources().threads_per_worker(), " thread(s); ", most, " of ", workers.size(),
+                      spec.resources().threads_per_worker(), " thread(s); ", most, " of ", connected,
                       " connected one(s) would do");
 }
 
@@ -123,21 +127,6 @@ bool TryToStart(JobDecision& decision, const Workers& workers) {
   decision.Add(std::move(planning));
   decision.Add(RequestTick{});
   return true;
-}
-
-void CancelJob(JobDecision& decision) {
-  const v1::JobState state = decision.history().state;
-  const bool running = state == v1::JOB_STATE_RUNNING;
-  const Phase phase = decision.progress().phase;
-  // A second request changes nothing; nor does one for a job that is about to fail, or that has trained its last step.
-  if (state == v1::JOB_STATE_CANCELLING || phase == Phase::kAborting) return;
-  if (running && decision.history().last_commit.step() >= decision.spec().training().steps()) return;
-  if (running && (decision.history().last_commit.step() > 0 || phase == Phase::kTraining)) {
-    decision.ChangeState(v1::JOB_STATE_CANCELLING, kReasonCancelRequested, "ends with a checkpoint");
-    return;
-  }
-  EndJob(decision, v1::JOB_STATE_CANCELLED, kReasonCancelRequested, "cancelled before a step was complete",
-         /*abort=*/true);
 }
 
 }  // namespace stagecoach

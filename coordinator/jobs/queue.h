@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "common/ids.h"
+#include "coordinator/fleet/worker_record.h"
 #include "coordinator/jobs/effect.h"
 #include "coordinator/jobs/input.h"
 #include "coordinator/jobs/job_decision.h"
@@ -13,7 +14,6 @@
 namespace stagecoach {
 
 using Jobs = std::map<JobId, JobRecord>;
-using Workers = std::map<WorkerId, WorkerRecord>;
 
 // Gives the job its id (its name, with a number behind it when an ended job has that) and resolves threads_per_worker
 // to what every connected worker offers. ALREADY_EXISTS: a job of this name has not ended. INVALID_ARGUMENT: the name
@@ -29,9 +29,6 @@ std::vector<const WorkerRecord*> ChooseGang(const v1::JobSpec& spec, const Worke
 
 // Reserves a gang and starts planning, or says what is missing. False: nothing has changed.
 bool TryToStart(JobDecision& decision, const Workers& workers);
-
-// At once while nothing was trained; otherwise after the step in flight and a checkpoint.
-void CancelJob(JobDecision& decision);
 
 }  // namespace stagecoach
 

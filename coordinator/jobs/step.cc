@@ -48,37 +48,36 @@ std::vector<std::shared_ptr<const v1::StepPrepared>> TakeVotes(JobDecision& deci
   return votes;
 }
 
-void AppendCommit(JobDecision& decision, const v1::CommitRecord& record) {
+void AppendCommit(JobDecision& decision, const v1::CommitRecord& record, v1::StepEvent event) {
   v1::JournalEntry entry;
   v1::StepCommitted& committed = *entry.mutable_step_committed();
   committed.set_job(decision.job().id.value());
   committed.set_epoch(decision.history().epoch.value());
   *committed.mutable_record() = record;
+  event.set_validation_follows(EvaluationIsDue(decision.job(), record.step()));
+  *committed.mutable_event() = std::move(event);
   decision.Append(std::move(entry));
+}
 
+void SendCommit(JobDecision& decision) {
   v1::CoordinatorMessage message;
+  const v1::CommitRecord& record = decision.history().last_commit;
   *message.mutable_commit_step()->mutable_record() = record;
   message.mutable_commit_step()->set_want_digests(IsLastStep(decision.job(), record.step()));
   decision.SendToAll(message);
 }
 
-void FollowCommit(JobDecision& decision, const v1::StepEvent& event) {
-  const uint64_t step = event.step();
+void FollowCommit(JobDecision& decision) {
+  const uint64_t step = decision.history().last_commit.step();
   if (decision.history().consecutive_skips >= kMaxConsecutiveSkips) {
-    decision.Publish(event);
-    EndJob(decision, v1::JOB_STATE_FAILED, kReasonLossNotFinite,
-           absl::StrCat("the gradients of ", kMaxConsecutiveSkips, " steps in a row, the last of them ", step,
-                        ", were not finite; lower optimizer.lr or set training.max_grad_norm"),
-           /*abort=*/false);
+    FailJob(decision, kReasonLossNotFinite,
+            absl::InvalidArgumentError(
+                absl::StrCat("the gradients of ", kMaxConsecutiveSkips, " steps in a row, the last of them ", step,
+                             ", were not finite; lower optimizer.lr or set training.max_grad_norm")));
   } else if (EvaluationIsDue(decision.job(), step)) {
-    decision.progress().held_event = event;
     StartEvaluation(decision);
-  } else if (IsLastStep(decision.job(), step)) {
-    decision.Publish(event);
-    StartNextStep(decision);
   } else {
-    RunTrainingStep(decision);  // before the event: workers wait for this one
-    decision.Publish(event);
+    StartNextStep(decision);
   }
 }
 
@@ -101,9 +100,9 @@ void CommitStepInFlight(JobDecision& decision) {
   const StepMeasurement measurement = {
       .tokens = batch.num_samples * spec.training().seq_len(),
       .seconds = absl::ToDoubleSeconds(decision.now() - decision.progress().step_started)};
-  const v1::StepEvent event = ReportStep(*record, *decision.history().plan, input.votes, measurement);
-  AppendCommit(decision, *record);
-  FollowCommit(decision, event);
+  AppendCommit(decision, *record, ReportStep(*record, *decision.history().plan, input.votes, measurement));
+  SendCommit(decision);
+  FollowCommit(decision);
 }
 
 }  // namespace
@@ -125,7 +124,9 @@ bool IsLastStep(const JobRecord& job, uint64_t step) {
 }
 
 void StartNextStep(JobDecision& decision) {
-  if (IsLastStep(decision.job(), decision.history().last_commit.step())) {
+  if (decision.history().state == v1::JOB_STATE_PAUSED) {
+    decision.progress().phase = Phase::kPaused;
+  } else if (IsLastStep(decision.job(), decision.history().last_commit.step())) {
     FinishTraining(decision);
   } else {
     RunTrainingStep(decision);

@@ -25,7 +25,7 @@ bool HasValidation(const JobPlan& plan);
 // No further step will run: all are done, or the job was cancelled.
 bool IsLastStep(const JobRecord& job, uint64_t step);
 
-// Runs the step after the last committed one, or goes on to the final checkpoint.
+// Runs the step after the last committed one, or goes on to the final checkpoint; a paused job stays where it is.
 void StartNextStep(JobDecision& decision);
 
 // False: at the wrong time, twice or too late; nothing has changed. The last vote decides and commits the step, and

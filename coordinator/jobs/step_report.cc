@@ -10,20 +10,25 @@ double Busy(const v1::BusySeconds& seconds) {
          seconds.other();
 }
 
-}  // namespace
-
-v1::StepEvent ReportStep(const v1::CommitRecord& record, const v1::Plan& plan,
-                         const std::vector<std::shared_ptr<const v1::StepPrepared>>& votes,
-                         const StepMeasurement& measurement) {
+v1::StepEvent EventOfRecord(const v1::CommitRecord& record) {
   v1::StepEvent event;
   event.set_step(record.step());
   event.set_loss(record.loss());
   event.set_grad_norm(record.grad_norm());
   event.set_learning_rate(record.learning_rate());
   event.set_loss_scale(record.loss_scale());
+  event.set_skipped(record.verdict() == v1::VERDICT_SKIP);
+  return event;
+}
+
+}  // namespace
+
+v1::StepEvent ReportStep(const v1::CommitRecord& record, const v1::Plan& plan,
+                         const std::vector<std::shared_ptr<const v1::StepPrepared>>& votes,
+                         const StepMeasurement& measurement) {
+  v1::StepEvent event = EventOfRecord(record);
   event.set_tokens(measurement.tokens);
   event.set_step_seconds(measurement.seconds);
-  event.set_skipped(record.verdict() == v1::VERDICT_SKIP);
   const bool measured = measurement.seconds > 0;
   if (measured) event.set_tokens_per_second(static_cast<double>(measurement.tokens) / measurement.seconds);
 
@@ -39,6 +44,20 @@ v1::StepEvent ReportStep(const v1::CommitRecord& record, const v1::Plan& plan,
     event.add_stage_utilization(stage.worker_rank() < utilization.size() ? utilization[stage.worker_rank()] : 0.0);
   }
   return event;
+}
+
+v1::StepEvent EventOfStep(const v1::StepCommitted& committed, const v1::JobSpec& spec) {
+  if (committed.has_event()) return committed.event();
+  v1::StepEvent event = EventOfRecord(committed.record());
+  const bool has_validation = !spec.data().validation().empty() || spec.data().validation_fraction() > 0;
+  event.set_validation_follows(has_validation && IsEvaluatedStep(spec, event.step()));
+  return event;
+}
+
+bool IsEvaluatedStep(const v1::JobSpec& spec, uint64_t step) {
+  const v1::TrainingSpec& training = spec.training();
+  if (training.validation_interval() == 0) return false;
+  return step % training.validation_interval() == 0 || step == training.steps();
 }
 
 }  // namespace stagecoach

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "stagecoach/v1/job.pb.h"
+#include "stagecoach/v1/journal.pb.h"
 #include "stagecoach/v1/plan.pb.h"
 #include "stagecoach/v1/worker.pb.h"
 
@@ -22,6 +23,13 @@ struct StepMeasurement {
 v1::StepEvent ReportStep(const v1::CommitRecord& record, const v1::Plan& plan,
                          const std::vector<std::shared_ptr<const v1::StepPrepared>>& votes,
                          const StepMeasurement& measurement);
+
+// The event of a journalled step; what is known from its record when it was learned from a worker. Pure.
+v1::StepEvent EventOfStep(const v1::StepCommitted& committed, const v1::JobSpec& spec);
+
+// Whether an evaluation may follow the step, as far as the specification goes: after each training.validation_interval
+// steps and after the last one.
+bool IsEvaluatedStep(const v1::JobSpec& spec, uint64_t step);
 
 }  // namespace stagecoach
 

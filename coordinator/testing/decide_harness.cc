@@ -5,6 +5,8 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
+#include "coordinator/deadlines.h"
+#include "coordinator/jobs/job_events.h"
 
 namespace stagecoach {
 
@@ -33,53 +35,94 @@ void DecideHarness::RunEffect(const AppendEntry& effect) {
   v1::JournalEntry entry = effect.entry;
   entry.set_sequence(state.last_sequence() + 1);
   entry.set_coordinator_term(term_);
-  STAGECOACH_CHECK(state.Check(entry).ok());
+  entry.mutable_time()->set_seconds(static_cast<int64_t>(entry.sequence()));
+  const absl::Status status = state.Check(entry);
+  STAGECOACH_CHECK(status.ok());
   journal.push_back(entry);
   state.Apply(entry);
+  if (entry.has_coordinator_started()) return;
+  const JobId id(JobOfEntry(entry));
+  Note(EventOfEntry(entry, job(id)), id);
 }
 
 void DecideHarness::RunEffect(const SendToWorker& effect) {
   const std::string& name = effect.worker.value();
   sent[name].push_back(effect.message);
   const auto worker = workers.find(name);
-  const bool reachable =
-      worker != workers.end() && worker->second->incarnation().value() == effect.message.fence().incarnation();
+  const bool reachable = worker != workers.end() && sessions.contains(name) &&
+                         worker->second->incarnation().value() == effect.message.fence().incarnation();
   if (reachable) inbox[name].push_back(effect.message);
 }
 
-void DecideHarness::RunEffect(const NotifyFollowers& effect) {
-  if (const auto* status = std::get_if<v1::JobStatus>(&effect.event)) statuses.push_back(*status);
-  if (const auto* event = std::get_if<v1::StepEvent>(&effect.event)) {
-    events.push_back(*event);
-    events_of[effect.job].push_back(*event);
+void DecideHarness::RunEffect(const EndSession& effect) {
+  ended_sessions[effect.session] = effect.why;
+  for (const auto& [name, session] : sessions) {
+    if (session != effect.session) continue;
+    sessions.erase(name);
+    return;
   }
 }
 
+void DecideHarness::Note(const v1::JobEvent& event, const JobId& job) {
+  if (event.has_status()) statuses.push_back(event.status());
+  if (event.has_note()) notes.push_back(event.note());
+  if (event.has_validation()) validation_losses[event.validation().step()] = event.validation().loss();
+  if (!event.has_step()) return;
+  events.push_back(event.step());
+  events_of[job].push_back(event.step());
+}
+
 FakeWorker& DecideHarness::Connect(const std::string& name, uint64_t incarnation, const std::string& numerics_class) {
-  inbox[name].clear();
   auto& worker = workers[name];
   worker = std::make_unique<FakeWorker>(name, Incarnation(incarnation));
   worker->numerics_class = numerics_class;
-  Feed(WorkerConnected{worker->id(), worker->incarnation(), worker->hello()});
+  Dial(name);
   return *worker;
 }
 
-void DecideHarness::Lose(const std::string& name, const absl::Status& why) {
-  const Incarnation incarnation = workers.at(name)->incarnation();
-  workers.erase(name);
-  inbox.erase(name);
-  Feed(WorkerLost{WorkerId(name), incarnation, why});
+void DecideHarness::Dial(const std::string& name) {
+  FakeWorker& worker = *workers.at(name);
+  inbox[name].clear();
+  const SessionId session(++last_session_);
+  sessions[name] = session;
+  Feed(WorkerConnected{worker.id(), worker.incarnation(), session, worker.hello()});
 }
 
-JobId DecideHarness::Submit(const v1::JobSpec& spec) {
-  Feed(JobRequested{1, spec});
+void DecideHarness::Break(const std::string& name, const absl::Status& why) {
+  inbox.erase(name);
+  const auto session = sessions.extract(name);
+  if (!session.empty()) Feed(SessionEnded{session.mapped(), why});
+}
+
+void DecideHarness::Lose(const std::string& name, const absl::Status& why) {
+  Break(name, why);
+  workers.erase(name);
+  Pass(state.options().suspect_grace);
+}
+
+void DecideHarness::Pass(absl::Duration time) {
+  const absl::Duration end = now + time;
+  while (NextDeadline(state) <= end) {
+    now = std::max(now, NextDeadline(state));
+    Feed(Tick{});
+  }
+  now = end;
+}
+
+bool DecideHarness::Say(const std::string& worker, const v1::WorkerMessage& message) {
+  const auto session = sessions.find(worker);
+  return session != sessions.end() && Feed(WorkerSaid{session->second, message});
+}
+
+JobId DecideHarness::Submit(const v1::JobSpec& spec, const std::string& submission_id) {
+  Feed(JobRequested{1, spec, submission_id});
   STAGECOACH_CHECK(answer.has_value() && answer->ok());
   return **answer;
 }
 
 void DecideHarness::Restart() {
   state = Replay(journal);
-  workers.clear();
+  sessions.clear();
   inbox.clear();
   planning.reset();
   directory.reset();
@@ -114,14 +157,14 @@ bool DecideHarness::Step(const std::string& name) {
     const v1::CoordinatorMessage message = messages.front();
     messages.pop_front();
     const std::optional<v1::WorkerMessage> reply = workers.at(name)->Answer(message);
-    if (reply.has_value()) return Feed(WorkerSaid{WorkerId(name), *reply});
+    if (reply.has_value()) return Say(name, *reply);
   }
   return false;
 }
 
 bool DecideHarness::StepAny() {
   for (const auto& [name, worker] : workers) {
-    if (inbox[name].empty()) continue;
+    if (!sessions.contains(name) || inbox[name].empty()) continue;
     Step(name);
     return true;
   }
@@ -167,10 +210,15 @@ std::string DurableText(const State& state) {
   std::string text = absl::StrCat("term ", state.term().value(), ", sequence ", state.last_sequence(), "\n");
   for (const auto& [id, job] : state.jobs()) {
     const JobHistory& history = job.history;
-    absl::StrAppend(&text, "job ", id.value(), ", submitted at ", history.submitted_at, ", state ",
-                    static_cast<int>(history.state), " ", history.reason, " ", history.message, ", epoch ",
-                    history.epoch.value(), ", skips ", history.consecutive_skips, "\n",
-                    history.spec->SerializeAsString(), history.last_commit.SerializeAsString());
+    absl::StrAppend(
+        &text, "job ", id.value(), ", submitted at ", history.submitted_at, ", state ", static_cast<int>(history.state),
+        " ", history.reason, " ", history.message, ", epoch ", history.epoch.value(), " of ", history.num_epochs,
+        ", ended ", history.ended_epoch.value(), " ", history.epoch_end_reason, ", skips ", history.consecutive_skips,
+        ", evaluated ", history.evaluated_step, ", submission ", history.submission_id, " ", history.spec_digest, "\n",
+        history.submitted.SerializeAsString(), history.started.SerializeAsString(), history.ended.SerializeAsString(),
+        history.spec->SerializeAsString(), history.last_commit.SerializeAsString());
+    if (history.last_step != nullptr) absl::StrAppend(&text, "step ", history.last_step->SerializeAsString());
+    if (history.root_cause != nullptr) absl::StrAppend(&text, "cause ", history.root_cause->SerializeAsString());
     if (history.plan != nullptr) absl::StrAppend(&text, "plan ", history.plan->SerializeAsString());
     if (history.placement != nullptr) absl::StrAppend(&text, "placement ", history.placement->SerializeAsString());
     for (const auto& checkpoint : history.checkpoints) {

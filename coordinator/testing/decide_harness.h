@@ -26,10 +26,19 @@ class DecideHarness {
   // Decides, runs the effects and the ticks that they ask for. False: the decision had no effects.
   bool Feed(const Input& input);
 
+  // A new process.
   FakeWorker& Connect(const std::string& name, uint64_t incarnation = 1, const std::string& numerics_class = "fake");
+  // A process that is there dials, again; what was under way to it is lost.
+  void Dial(const std::string& name);
+  // The session ends; the process lives on.
+  void Break(const std::string& name, const absl::Status& why = absl::UnavailableError("stream reset"));
+  // The process dies, and the grace passes.
   void Lose(const std::string& name, const absl::Status& why = absl::UnavailableError("stream reset"));
-  JobId Submit(const v1::JobSpec& spec);
-  // The coordinator dies and another begins from the journal. No worker is connected then.
+  // Time passes, and the coordinator looks whenever it has to.
+  void Pass(absl::Duration time);
+  JobId Submit(const v1::JobSpec& spec, const std::string& submission_id = "");
+  // The coordinator dies and another begins from the journal. The workers' processes are as they were, and have no
+  // session.
   void Restart();
   // Answers the planning under way.
   bool FinishPlanning(std::shared_ptr<const JobPlan> plan);
@@ -49,9 +58,10 @@ class DecideHarness {
 
   const JobRecord& job(const JobId& id) const { return state.jobs().at(id); }
   v1::WorkerMessage Fenced(const std::string& worker, const JobId& job) const;
-  bool Say(const std::string& worker, const v1::WorkerMessage& message) {
-    return Feed(WorkerSaid{WorkerId(worker), message});
-  }
+  // Over the worker's current session.
+  bool Say(const std::string& worker, const v1::WorkerMessage& message);
+  const WorkerRecord& worker(const std::string& name) const { return state.workers().at(WorkerId(name)); }
+  bool IsConnected(const std::string& name) const { return sessions.contains(name); }
   // Messages of a kind ever sent to the worker.
   std::vector<v1::CoordinatorMessage> Sent(const std::string& worker, v1::CoordinatorMessage::MessageCase kind) const;
 
@@ -61,9 +71,14 @@ class DecideHarness {
   std::map<std::string, std::unique_ptr<FakeWorker>> workers;
   std::map<std::string, std::deque<v1::CoordinatorMessage>> inbox;
   std::map<std::string, std::vector<v1::CoordinatorMessage>> sent;
+  std::map<std::string, SessionId> sessions;         // of those that are connected
+  std::map<SessionId, absl::Status> ended_sessions;  // by the coordinator
   std::vector<v1::JobStatus> statuses;
   std::vector<v1::StepEvent> events;
+  std::map<uint64_t, double> validation_losses;  // by step
   std::map<JobId, std::vector<v1::StepEvent>> events_of;
+  std::vector<v1::EventNote> notes;
+  std::vector<KeepLogLines> log_lines;
   std::optional<StartPlanning> planning;
   std::optional<MakeDirectory> directory;
   std::optional<WriteManifest> manifest;
@@ -79,11 +94,15 @@ class DecideHarness {
   void RunEffect(const StartPlanning& effect) { planning = effect; }
   void RunEffect(const MakeDirectory& effect) { directory = effect; }
   void RunEffect(const WriteManifest& effect) { manifest = effect; }
-  void RunEffect(const NotifyFollowers& effect);
+  void RunEffect(const EndSession& effect);
+  void RunEffect(const KeepLogLines& effect) { log_lines.push_back(effect); }
   void RunEffect(const AnswerRequest& effect) { answer = effect.answer; }
   void RunEffect(const RequestTick&) { tick_requested_ = true; }
 
+  void Note(const v1::JobEvent& event, const JobId& job);
+
   uint64_t term_ = 0;
+  uint64_t last_session_ = 0;
   bool tick_requested_ = false;
 };
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
+#include "common/protocol_version.h"
 
 namespace stagecoach {
 namespace {
@@ -32,6 +33,7 @@ v1::Hello FakeWorker::hello() const {
   hello.set_numerics_class(numerics_class);
   hello.set_memory_bytes(uint64_t{1} << 30);
   hello.set_max_threads(2);
+  hello.set_protocol_version(kProtocolVersion);
   return hello;
 }
 

@@ -32,7 +32,7 @@ TEST_P(BitwiseLawTest, LossesAndDigestsDoNotDependOnTheCut) {
 
   job.spec().mutable_parallelism()->set_schedule("gpipe");
   const EmbeddedJob::Result reference = job.Run(1);
-  ASSERT_EQ(reference.job.status.state(), v1::JOB_STATE_SUCCEEDED) << reference.job.status.message();
+  ASSERT_EQ(reference.job.status().state(), v1::JOB_STATE_SUCCEEDED) << reference.job.status().message();
   ASSERT_EQ(reference.steps.size(), 20u);
   EXPECT_LT(reference.steps.back().loss(), reference.steps.front().loss());
   for (const char* schedule : {"gpipe", "1f1b"}) {
@@ -40,10 +40,10 @@ TEST_P(BitwiseLawTest, LossesAndDigestsDoNotDependOnTheCut) {
     for (uint32_t workers = 1; workers <= kMaxWorkers; ++workers) {
       SCOPED_TRACE(absl::StrCat(schedule, " on ", workers, " workers"));
       const EmbeddedJob::Result result = job.Run(workers);
-      EXPECT_EQ(result.job.plan.stages_size(), static_cast<int>(workers));
+      EXPECT_EQ(result.job.plan().stages_size(), static_cast<int>(workers));
       EXPECT_EQ(result.losses(), reference.losses());
-      EXPECT_EQ(result.job.digest, reference.job.digest);
-      EXPECT_EQ(result.job.state_digest, reference.job.state_digest);
+      EXPECT_EQ(result.job.digest(), reference.job.digest());
+      EXPECT_EQ(result.job.state_digest(), reference.job.state_digest());
     }
   }
 }

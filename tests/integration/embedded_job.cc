@@ -91,7 +91,7 @@ EmbeddedJob::Result EmbeddedJob::Run(uint32_t workers, DeviceFactory device) {
       if (HasEnded(result.statuses.back().state())) break;
     }
   }
-  const absl::StatusOr<JobDescription> job = (*run)->Describe();
+  const absl::StatusOr<v1::Job> job = (*run)->Describe();
   EXPECT_TRUE(job.ok()) << job.status();
   if (job.ok()) result.job = *job;
   return result;

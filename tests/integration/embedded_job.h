@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "coordinator/coordinator.h"
+#include "stagecoach/v1/coordinator.pb.h"
 #include "stagecoach/v1/job.pb.h"
 #include "worker/device/device_factory.h"
 
@@ -28,7 +28,7 @@ class EmbeddedJob {
   struct Result {
     std::vector<v1::StepEvent> steps;
     std::vector<v1::JobStatus> statuses;
-    JobDescription job;
+    v1::Job job;
     std::vector<double> losses() const;
   };
   // Runs to the end, on the cpu unless another device is given. Test failures, and an empty result, for what is not the

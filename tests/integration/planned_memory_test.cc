@@ -105,9 +105,9 @@ TEST(PlannedMemoryTest, AllocationsOfEveryStageAreThePlannedBytes) {
             if (!device.ok()) return device.status();
             return std::make_unique<CountingDevice>(*std::move(device), ledger);
           });
-      ASSERT_EQ(result.job.status.state(), v1::JOB_STATE_SUCCEEDED) << result.job.status.message();
+      ASSERT_EQ(result.job.status().state(), v1::JOB_STATE_SUCCEEDED) << result.job.status().message();
       std::vector<uint64_t> planned;
-      for (const v1::StagePlan& stage : result.job.plan.stages()) planned.push_back(stage.memory_bytes().total());
+      for (const v1::StagePlan& stage : result.job.plan().stages()) planned.push_back(stage.memory_bytes().total());
       std::sort(planned.begin(), planned.end());
       EXPECT_EQ(ledger.SortedPeaks(), planned);
     }

@@ -1,0 +1,14 @@
+#include "coordinator/deadlines.h"
+
+#include <algorithm>
+
+namespace stagecoach {
+
+absl::Duration NextDeadline(const State& state) {
+  absl::Duration next = absl::InfiniteDuration();
+  for (const auto& [id, worker] : state.workers()) next = std::min(next, worker.deadline);
+  for (const JobId& id : state.active_jobs()) next = std::min(next, state.jobs().at(id).progress.deadline);
+  return next;
+}
+
+}  // namespace stagecoach

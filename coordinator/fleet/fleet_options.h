@@ -1,0 +1,20 @@
+#ifndef STAGECOACH_COORDINATOR_FLEET_FLEET_OPTIONS_H_
+#define STAGECOACH_COORDINATOR_FLEET_FLEET_OPTIONS_H_
+
+#include "absl/time/time.h"
+
+namespace stagecoach {
+
+// How long the coordinator waits for whom. Each duration may be infinite.
+struct FleetOptions {
+  absl::Duration lease = absl::Seconds(3);  // infinite: workers of this process, which cannot be cut off
+  absl::Duration heartbeat_interval = absl::Milliseconds(250);
+  absl::Duration suspect_grace = absl::Milliseconds(100);  // for a session that broke to be followed by another
+  absl::Duration reattach_timeout = absl::Seconds(10);     // after a restart, for the members of a job to dial
+  absl::Duration orphan_timeout = absl::Minutes(10);       // after which a worker without a session drops its state
+  absl::Duration remember_lost = absl::Minutes(10);
+};
+
+}  // namespace stagecoach
+
+#endif  // STAGECOACH_COORDINATOR_FLEET_FLEET_OPTIONS_H_
