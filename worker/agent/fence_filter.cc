@@ -3,18 +3,34 @@
 #include <algorithm>
 
 namespace stagecoach {
+namespace {
+
+constexpr size_t kMaxPast = 64;
+
+}  // namespace
 
 const char* FenceFilter::ReasonToDrop(const v1::Fence& fence) {
   if (fence.incarnation() != incarnation_.value()) return "it is for another incarnation of this worker";
   if (fence.coordinator_term() < term_.value()) return "its coordinator's term has ended";
   term_ = CoordinatorTerm(fence.coordinator_term());
   if (fence.job() == job_.value() && fence.epoch() < epoch_.value()) return "its epoch has ended";
+  for (const auto& [job, epoch] : past_) {
+    if (fence.job() == job.value() && fence.epoch() <= epoch.value()) return "its job has ended here";
+  }
   return nullptr;
 }
 
 void FenceFilter::Adopt(const JobId& job, Epoch epoch) {
-  epoch_ = job == job_ ? std::max(epoch, epoch_) : epoch;
+  if (job == job_) {
+    epoch_ = std::max(epoch, epoch_);
+    return;
+  }
+  past_.erase(std::remove_if(past_.begin(), past_.end(), [&](const auto& past) { return past.first == job; }),
+              past_.end());
+  if (job_ != JobId()) past_.emplace_back(job_, epoch_);
+  if (past_.size() > kMaxPast) past_.pop_front();
   job_ = job;
+  epoch_ = epoch;
 }
 
 v1::Fence FenceFilter::FenceOf(const JobId& job, Epoch epoch) const {

@@ -2,6 +2,8 @@
 #define STAGECOACH_WORKER_AGENT_FENCE_FILTER_H_
 
 #include <cstdint>
+#include <deque>
+#include <utility>
 
 #include "common/ids.h"
 #include "stagecoach/v1/worker.pb.h"
@@ -28,6 +30,8 @@ class FenceFilter {
   CoordinatorTerm term_;
   JobId job_;  // the last one; known until another comes
   Epoch epoch_;
+  // Of the jobs before it, the newest last: what was under way of them may still come.
+  std::deque<std::pair<JobId, Epoch>> past_;
 };
 
 }  // namespace stagecoach

@@ -28,6 +28,19 @@ TEST(FenceFilterTest, DropsOlderEpochsOfTheSameJobOnly) {
   EXPECT_EQ(filter.epoch(), Epoch(1));
 }
 
+TEST(FenceFilterTest, DropsWhatComesOfAJobThatAnotherFollowed) {
+  FenceFilter filter(Incarnation(1));
+  filter.Adopt(JobId("a"), Epoch(3));
+  filter.Adopt(JobId("b"), Epoch(1));
+  EXPECT_NE(filter.ReasonToDrop(Fence("a", 2, 1, 0)), nullptr);
+  EXPECT_NE(filter.ReasonToDrop(Fence("a", 3, 1, 0)), nullptr);
+  EXPECT_EQ(filter.ReasonToDrop(Fence("a", 4, 1, 0)), nullptr);
+  // It may come back, in a new epoch.
+  filter.Adopt(JobId("a"), Epoch(4));
+  EXPECT_EQ(filter.ReasonToDrop(Fence("a", 4, 1, 0)), nullptr);
+  EXPECT_NE(filter.ReasonToDrop(Fence("b", 1, 1, 0)), nullptr);
+}
+
 TEST(FenceFilterTest, DropsOtherIncarnationsAndOlderTerms) {
   FenceFilter filter(Incarnation(7));
   EXPECT_NE(filter.ReasonToDrop(Fence("a", 1, 6, 9)), nullptr);
