@@ -1,0 +1,149 @@
+#include "tests/simulation/fault_injector.h"
+
+#include <utility>
+
+namespace stagecoach::simulation {
+namespace {
+
+constexpr absl::Duration kLongestDeath = absl::Seconds(2);
+constexpr absl::Duration kLongestStop = absl::Seconds(5);
+// Two crash points an effect, and a handful of effects a message.
+constexpr uint64_t kMostCrashPoints = 300;
+
+}  // namespace
+
+FaultInjector::FaultInjector(Surroundings surroundings, const Scenario& scenario, CoordinatorHost& coordinator,
+                             std::vector<std::unique_ptr<WorkerHost>>& workers)
+    : to_(surroundings), scenario_(scenario), coordinator_(coordinator), workers_(workers) {
+  coordinator_.trouble = {.planning_fails = scenario_.planning_fails, .files_fail = scenario_.files_fail};
+  if (scenario_.slow_tasks) coordinator_.trouble.slowest_task = absl::Seconds(2);
+  to_.network.SetHostile(scenario_.hostile);
+  to_.world.scheduler.After(scenario_.faults_end, [this] { Heal(); });
+  if (!scenario_.faults.empty()) ScheduleNext();
+}
+
+void FaultInjector::ScheduleNext() {
+  const absl::Duration wait = to_.world.random.Between(absl::Milliseconds(1), 2 * scenario_.mean_time_between_faults);
+  to_.world.scheduler.After(wait, [this] {
+    if (healed_) return;
+    Inject(scenario_.faults[to_.world.random.Below(scenario_.faults.size())]);
+    ScheduleNext();
+  });
+}
+
+void FaultInjector::Inject(Fault fault) {
+  if (fault >= Fault::kCrashCoordinator) return InjectIntoCoordinator(fault);
+  InjectIntoWorker(fault, *workers_[to_.world.random.Below(workers_.size())]);
+}
+
+void FaultInjector::During(const std::string& worker, absl::Duration duration, std::function<void()> undo) {
+  to_.world.suspects.Hold(worker, true, to_.world.now());
+  to_.world.scheduler.After(duration, [this, worker, undo = std::move(undo)] {
+    to_.world.suspects.Hold(worker, false, to_.world.now());
+    undo();
+  });
+}
+
+void FaultInjector::InjectIntoWorker(Fault fault, WorkerHost& host) {
+  SimulatedWorker& worker = host.current();
+  if (!worker.alive()) return;
+  to_.world.Note("fault ", static_cast<int>(fault), ": worker ", worker.host());
+  if (fault != Fault::kSlowDevice && fault != Fault::kLoseTransfer) to_.world.Touch(host.name());
+  switch (fault) {
+    case Fault::kKillWorker:
+      return KillWorker(host, /*silent=*/false);
+    case Fault::kLoseHost:
+      return KillWorker(host, /*silent=*/true);
+    case Fault::kStopWorker:
+      return StopWorker(host);
+    case Fault::kReplaceWorker:
+      return host.Start();
+    case Fault::kIsolateHost:
+      return IsolateHost(host);
+    case Fault::kBreakSession:
+      return to_.network.Break(worker.host(), /*silent=*/false);
+    case Fault::kBreakSilently:
+      return to_.network.Break(worker.host(), /*silent=*/true);
+    case Fault::kHangDevice:
+      return HangDevice(host);
+    case Fault::kFailDevice:
+      worker.trouble().fails = true;
+      return to_.world.suspects.Hold(host.name(), true, to_.world.now());  // whenever it happens
+    case Fault::kLoseTransfer:
+      return to_.data.LoseNextTo(host.name());
+    case Fault::kSlowDevice:
+      return SlowDevice(host);
+    case Fault::kLeave:
+      worker.Leave();
+      return to_.world.scheduler.After(to_.world.random.Between(absl::Seconds(1), absl::Seconds(6)), [this, &host] {
+        if (!host.current().alive() && !healed_) host.Start();
+      });
+    default:
+      return;
+  }
+}
+
+void FaultInjector::KillWorker(WorkerHost& host, bool silent) {
+  host.current().Kill(silent);
+  During(host.name(), to_.world.random.Between(absl::Milliseconds(10), kLongestDeath), [this, &host] {
+    if (!host.current().alive() && !healed_) host.Start();
+  });
+}
+
+void FaultInjector::StopWorker(WorkerHost& host) {
+  SimulatedWorker& worker = host.current();
+  worker.Stop();
+  During(host.name(), to_.world.random.Between(absl::Milliseconds(10), kLongestStop), [&worker] { worker.Continue(); });
+}
+
+void FaultInjector::IsolateHost(WorkerHost& host) {
+  const std::string machine = host.current().host();
+  to_.network.Isolate(machine, true);
+  During(host.name(), to_.world.random.Between(absl::Milliseconds(10), kLongestStop),
+         [this, machine] { to_.network.Isolate(machine, false); });
+}
+
+void FaultInjector::HangDevice(WorkerHost& host) {
+  SimulatedWorker& worker = host.current();
+  worker.trouble().hangs = true;
+  During(host.name(), to_.world.random.Between(absl::Milliseconds(100), absl::Seconds(3)),
+         [&worker] { worker.trouble().hangs = false; });
+}
+
+void FaultInjector::SlowDevice(WorkerHost& host) {
+  SimulatedWorker& worker = host.current();
+  // Half of the shortest deadline of a hang.
+  worker.trouble().slowness = to_.world.random.Between(absl::Milliseconds(50), absl::Seconds(1));
+  to_.world.scheduler.After(to_.world.random.Between(absl::Milliseconds(100), absl::Seconds(4)),
+                            [&worker] { worker.trouble().slowness = absl::ZeroDuration(); });
+}
+
+void FaultInjector::InjectIntoCoordinator(Fault fault) {
+  SimulatedCoordinator* const coordinator = coordinator_.current();
+  if (coordinator == nullptr) return;
+  World& world = to_.world;
+  world.Note("fault ", static_cast<int>(fault), ": coordinator");
+  switch (fault) {
+    case Fault::kCrashCoordinator:
+      return coordinator->CrashAfter(1 + world.random.Below(kMostCrashPoints));
+    case Fault::kLosePower:
+      return coordinator_.LosePower();
+    case Fault::kStopCoordinator:
+      return coordinator_.Stop(world.random.Between(absl::Milliseconds(10), kLongestStop));
+    case Fault::kFillDisk:
+      return coordinator_.FillDisk(world.random.Between(absl::Milliseconds(10), absl::Seconds(1)));
+    default:
+      return coordinator->BreakFollowers();
+  }
+}
+
+void FaultInjector::Heal() {
+  healed_ = true;
+  to_.world.Note("faults end");
+  to_.network.SetHostile(false);
+  to_.network.BreakDamaged();
+  coordinator_.Heal();
+  for (const auto& host : workers_) host->Heal();
+}
+
+}  // namespace stagecoach::simulation

@@ -1,0 +1,48 @@
+#ifndef STAGECOACH_TESTS_SIMULATION_FAULT_INJECTOR_H_
+#define STAGECOACH_TESTS_SIMULATION_FAULT_INJECTOR_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/simulation/coordinator_host.h"
+#include "tests/simulation/scenario.h"
+#include "tests/simulation/simulated_worker.h"
+#include "tests/simulation/worker_host.h"
+
+namespace stagecoach::simulation {
+
+// Makes the faults of a scenario happen until they end, and heals everything then.
+class FaultInjector {
+ public:
+  FaultInjector(Surroundings surroundings, const Scenario& scenario, CoordinatorHost& coordinator,
+                std::vector<std::unique_ptr<WorkerHost>>& workers);
+
+  bool healed() const { return healed_; }
+
+ private:
+  void ScheduleNext();
+  void Inject(Fault fault);
+  void InjectIntoWorker(Fault fault, WorkerHost& host);
+  void InjectIntoCoordinator(Fault fault);
+  void KillWorker(WorkerHost& host, bool silent);
+  void StopWorker(WorkerHost& host);
+  void IsolateHost(WorkerHost& host);
+  void HangDevice(WorkerHost& host);
+  void SlowDevice(WorkerHost& host);
+  void ReplaceWorker(WorkerHost& host);
+  void Heal();
+  // Until then, and for as long as the fault is felt, the worker may be blamed.
+  void During(const std::string& worker, absl::Duration duration, std::function<void()> undo);
+
+  const Surroundings to_;
+  const Scenario& scenario_;
+  CoordinatorHost& coordinator_;
+  std::vector<std::unique_ptr<WorkerHost>>& workers_;
+  bool healed_ = false;
+};
+
+}  // namespace stagecoach::simulation
+
+#endif  // STAGECOACH_TESTS_SIMULATION_FAULT_INJECTOR_H_

@@ -1,0 +1,69 @@
+#include "tests/simulation/plan_catalog.h"
+
+#include <map>
+#include <string>
+#include <utility>
+
+#include "coordinator/program/testing/small_pipeline.h"
+
+namespace stagecoach::simulation {
+namespace {
+
+constexpr uint64_t kGlobalBatchSize = 6;
+constexpr uint64_t kMicroBatchSize = 2;
+constexpr uint32_t kNumMicroBatches = 3;
+constexpr uint32_t kNumEvaluationMicroBatches = 2;
+
+std::shared_ptr<const JobPlan> MakePlan(uint32_t num_workers, bool has_validation) {
+  const auto training = testing::MakeSmallPipeline(
+      "1f1b", {.num_stages = num_workers, .num_micro_batches = kNumMicroBatches, .tied = false});
+  auto plan = std::make_shared<JobPlan>();
+  plan->num_train_samples = kNumTrainSamples;
+  plan->planned.graph = training.graph;
+  plan->planned.plan = training.plan;
+  plan->planned.plan.set_step_seconds(kPlannedStepSeconds);
+  plan->planned.programs = training.programs;
+  if (!has_validation) return plan;
+  plan->num_validation_samples = kNumValidationSamples;
+  plan->planned.evaluation_programs =
+      testing::MakeSmallPipeline(
+          "forward_only", {.num_stages = num_workers, .num_micro_batches = kNumEvaluationMicroBatches, .tied = false})
+          .programs;
+  return plan;
+}
+
+}  // namespace
+
+v1::JobSpec SmallSpec(const std::string& name, uint32_t degree, uint64_t steps, uint64_t validation_interval,
+                      uint64_t seed) {
+  v1::JobSpec spec;
+  spec.set_version(1);
+  spec.set_name(name);
+  spec.mutable_model()->mutable_init()->set_seed(seed);
+  if (validation_interval > 0) spec.mutable_data()->set_validation_fraction(0.25);
+  v1::TrainingSpec& training = *spec.mutable_training();
+  training.set_seq_len(20);
+  training.set_global_batch_size(kGlobalBatchSize);
+  training.set_micro_batch_size(kMicroBatchSize);
+  training.set_steps(steps);
+  training.set_validation_interval(validation_interval);
+  training.set_max_grad_norm(1);
+  spec.mutable_optimizer()->set_lr(0.5);
+  spec.mutable_lr_scheduler()->set_name("linear");
+  spec.mutable_lr_scheduler()->set_warmup_steps(2);
+  spec.mutable_lr_scheduler()->set_decay_steps(steps + 2);
+  spec.mutable_parallelism()->set_pipeline_parallel_degree(degree);
+  spec.mutable_checkpoint()->set_dir("/checkpoints");
+  spec.mutable_fault_tolerance()->set_on_worker_loss("fail");
+  return spec;
+}
+
+std::shared_ptr<const JobPlan> PlanOf(const v1::JobSpec& spec, uint32_t num_workers) {
+  static auto& plans = *new std::map<std::pair<uint32_t, bool>, std::shared_ptr<const JobPlan>>();
+  const bool has_validation = spec.data().validation_fraction() > 0;
+  auto& plan = plans[{num_workers, has_validation}];
+  if (plan == nullptr) plan = MakePlan(num_workers, has_validation);
+  return plan;
+}
+
+}  // namespace stagecoach::simulation

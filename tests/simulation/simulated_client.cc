@@ -1,0 +1,140 @@
+#include "tests/simulation/simulated_client.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/jobs/job_state.h"
+
+namespace stagecoach::simulation {
+namespace {
+
+absl::Duration RetryDelay(World& world) {
+  return world.random.Between(absl::Milliseconds(10), absl::Milliseconds(400));
+}
+
+}  // namespace
+
+void SimulatedFollower::Violate(const std::string& what) {
+  world_.violations.Report("followers", absl::StrCat("job ", job_, ": ", what));
+}
+
+void SimulatedFollower::Dial() {
+  SimulatedCoordinator* const coordinator = find_();
+  if (coordinator == nullptr) {
+    return world_.scheduler.After(RetryDelay(world_), [this] { Dial(); });
+  }
+  v1::FollowJobRequest request;
+  request.set_job(job_);
+  request.set_after_sequence(token_.value_or(0));
+  request.set_only_new(only_new_ && !token_.has_value());
+  stream_ = std::make_shared<FollowStream>(
+      world_, FollowStream::Reader{.on_event = [this](const v1::JobEvent& event) { OnEvent(event); },
+                                   .on_end = [this](const absl::Status& why) { OnEnd(why); }});
+  coordinator->Follow(request, stream_);
+}
+
+void SimulatedFollower::OnEvent(const v1::JobEvent& event) {
+  if (saw_end_) Violate("an event after the job's end");
+  if (token_.has_value() && event.sequence() <= *token_) {
+    Violate(absl::StrCat("event ", event.sequence(), " after event ", *token_));
+  }
+  token_ = event.sequence();
+  if (event.has_step()) OnStep(event);
+  if (event.has_status() && HasEnded(event.status().state())) saw_end_ = true;
+}
+
+void SimulatedFollower::OnStep(const v1::JobEvent& event) {
+  const uint64_t step = event.step().step();
+  const uint64_t expected = last_step_.has_value() ? *last_step_ + 1 : only_new_ ? step : 1;
+  last_step_ = std::max(step, last_step_.value_or(0));
+  if (step == expected) return;
+  // A loss of power takes steps away that are run again, with the same bits: the reader shows each number once. Steps
+  // that only workers remember are announced as missing.
+  if (laws_.power_was_lost() && (step < expected || step == expected + event.num_missing())) return;
+  Violate(absl::StrCat("step ", step, " was seen where step ", expected, " comes next"));
+}
+
+void SimulatedFollower::OnEnd(const absl::Status& why) {
+  stream_.reset();
+  if (!why.ok()) {
+    if (absl::IsNotFound(why)) return Violate("a job that was submitted is not known");
+    return world_.scheduler.After(RetryDelay(world_), [this] { Dial(); });
+  }
+  done_ = true;
+  if (!saw_end_) Violate("the stream has ended without the job's end");
+  const uint64_t steps = laws_.LastStep(job_);
+  if (only_new_ && !last_step_.has_value()) return;
+  // What a loss of power has taken away was seen, and is not there any more when the job has failed.
+  if (laws_.power_was_lost() && last_step_.value_or(0) > steps) return;
+  if (last_step_.value_or(0) != steps) {
+    Violate(absl::StrCat(last_step_.value_or(0), " steps were seen, and ", steps, " committed"));
+  }
+}
+
+SimulatedClient::SimulatedClient(World& world, const JobLaws& laws, FindCoordinator find, v1::JobSpec spec)
+    : world_(world),
+      laws_(laws),
+      find_(std::move(find)),
+      spec_(std::move(spec)),
+      submission_id_(absl::StrCat("submission of ", spec_.name())) {}
+
+void SimulatedClient::Ask(const std::string& what, MakeInput make_input, SimulatedCoordinator::Answer answer) {
+  const auto again = [this, what, make_input, answer] { Ask(what, make_input, answer); };
+  SimulatedCoordinator* const coordinator = find_();
+  if (coordinator == nullptr) return world_.scheduler.After(RetryDelay(world_), again);
+  coordinator->Ask(make_input, [this, what, answer, again](const absl::StatusOr<JobId>& result) {
+    world_.Note("client: ", what, " of ", spec_.name(), ": ", result.status().ToString());
+    if (absl::IsUnavailable(result.status())) {
+      world_.scheduler.After(RetryDelay(world_), again);
+    } else {
+      answer(result);
+    }
+  });
+}
+
+void SimulatedClient::Submit() {
+  Ask(
+      "submission",
+      [this](uint64_t request) -> Input {
+        return JobRequested{request, spec_, submission_id_};
+      },
+      [this](const absl::StatusOr<JobId>& job) {
+        if (!job.ok()) {
+          return world_.violations.Report("submission",
+                                          absl::StrCat(spec_.name(), " was refused: ", job.status().message()));
+        }
+        job_ = job->value();
+        Follow(/*only_new=*/false);
+      });
+}
+
+void SimulatedClient::AskAboutJob(const std::string& what, std::function<Input(uint64_t, const JobId&)> make_input) {
+  if (!job_.has_value()) return;
+  Ask(
+      what, [job = JobId(*job_), make_input](uint64_t request) { return make_input(request, job); },
+      [](const absl::StatusOr<JobId>&) {});
+}
+
+void SimulatedClient::Cancel() {
+  AskAboutJob("cancel", [](uint64_t request, const JobId& job) -> Input { return CancelRequested{request, job}; });
+}
+
+void SimulatedClient::Pause() {
+  AskAboutJob("pause", [](uint64_t request, const JobId& job) -> Input { return PauseRequested{request, job}; });
+}
+
+void SimulatedClient::Resume() {
+  AskAboutJob("resume", [](uint64_t request, const JobId& job) -> Input { return ResumeRequested{request, job}; });
+}
+
+void SimulatedClient::Follow(bool only_new) {
+  if (!job_.has_value()) return;
+  followers_.push_back(std::make_unique<SimulatedFollower>(world_, laws_, find_, *job_, only_new));
+}
+
+bool SimulatedClient::followers_done() const {
+  return std::all_of(followers_.begin(), followers_.end(), [](const auto& follower) { return follower->done(); });
+}
+
+}  // namespace stagecoach::simulation

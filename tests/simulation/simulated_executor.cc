@@ -1,0 +1,305 @@
+#include "tests/simulation/simulated_executor.h"
+
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/check.h"
+#include "common/status_macros.h"
+#include "tests/testing/worker/fake_device.h"
+
+namespace stagecoach::simulation {
+namespace {
+
+constexpr uint64_t kShardBytes = 1 << 16;
+constexpr absl::Duration kConnectPoll = absl::Milliseconds(5);
+
+const SimulatedStageState& AsSimulated(const StageState& state) {
+  return static_cast<const SimulatedStageState&>(state);
+}
+
+bool IsVerdict(const ExecutorCommand& command) {
+  return std::holds_alternative<CommitCommand>(command.body) || std::holds_alternative<AbortCommand>(command.body);
+}
+
+}  // namespace
+
+SimulatedExecutor::SimulatedExecutor(Surroundings surroundings, Process& process, const std::string& host,
+                                     const AgentOptions& options, std::function<void(Reply)> on_reply)
+    : to_(surroundings),
+      process_(process),
+      host_(host),
+      options_(options),
+      on_reply_(std::move(on_reply)),
+      clock_(to_.world),
+      interrupts_(clock_),
+      held_(options_) {
+  options_.device_factory = [](const DeviceOptions&) -> absl::StatusOr<std::unique_ptr<Device>> {
+    return std::make_unique<FakeDevice>();
+  };
+  options_.stage_state_factory = [this](Device&, Stream&, const v1::JobSpec& spec, const v1::ModelGraph&,
+                                        LayerIndex first, LayerIndex last) { return MakeState(spec, first, last); };
+}
+
+std::unique_ptr<StageState> SimulatedExecutor::MakeState(const v1::JobSpec& spec, LayerIndex first, LayerIndex last) {
+  return std::make_unique<SimulatedStageState>(SimulatedStageState::Options{
+      .seed = spec.model().init().seed(),
+      .first_layer = first,
+      .last_layer = last,
+      .apply_twice = to_.world.bug == PlantedBug::kApplyTwice,
+      .on_update = [this](const SimulatedStageState& state, const v1::CommitRecord& record) {
+        to_.laws.OnUpdate(options_.worker.value(), job_of_state_, state, record);
+      }});
+}
+
+void SimulatedExecutor::Die(bool silent) {
+  if (epoch_ != nullptr) to_.data.Close(epoch_->transport, silent);
+}
+
+std::optional<v1::RunState> SimulatedExecutor::run_state() const {
+  if (run_ == nullptr) return std::nullopt;
+  v1::RunState state = run_->state();
+  state.set_run(epoch_->num_runs);
+  return state;
+}
+
+void SimulatedExecutor::Submit(ExecutorCommand command) {
+  STAGECOACH_CHECK(!current_.has_value());
+  current_ = std::move(command);
+  std::visit([this](auto& body) { Begin(body); }, current_->body);
+}
+
+void SimulatedExecutor::Answer(Body body) {
+  Reply reply{current_->generation, current_->fence, IsVerdict(*current_), std::move(body)};
+  current_.reset();
+  on_reply_(std::move(reply));
+}
+
+void SimulatedExecutor::Later(absl::Duration longest, std::function<void()> take) {
+  process_.After(to_.world.random.Between(absl::Microseconds(100), longest), std::move(take));
+}
+
+void SimulatedExecutor::Forgetting(const std::function<void()>& forget) {
+  const JobId job = job_of_state_;
+  const Step prepared = held_.prepared_step();
+  forget();
+  if (prepared == Step(0) || held_.prepared_step() == prepared || held_.applied_step() >= prepared) return;
+  to_.laws.OnGradientsDropped(options_.worker.value(), job, prepared.value());
+}
+
+void SimulatedExecutor::DestroyEpoch() {
+  run_.reset();
+  if (epoch_ == nullptr) return;
+  epoch_->interrupt.reset();
+  to_.data.Close(epoch_->transport, /*silent=*/false);
+  epoch_.reset();
+}
+
+void SimulatedExecutor::Begin(ReleaseCommand& /*command*/) {
+  Later(absl::Milliseconds(5), [this] {
+    DestroyEpoch();
+    held_.Release();  // whatever was voted on: the job has ended
+    Answer(ReleasedReply{});
+  });
+}
+
+void SimulatedExecutor::Begin(PrepareCommand& command) {
+  Later(absl::Milliseconds(40), [this, &command] {
+    const absl::Status prepared = Prepare(command);
+    if (!prepared.ok()) return Answer(ExecutorFailure{prepared, Step(0), ""});
+    v1::WorkerMessage message;
+    v1::StagesPrepared& said = *message.mutable_stages_prepared();
+    said.set_endpoint(absl::StrCat(epoch_->transport));
+    said.set_applied_step(held_.applied_step().value());
+    said.set_state_bytes(held_.state_bytes());
+    Answer(std::move(message));
+  });
+}
+
+absl::Status SimulatedExecutor::Prepare(const PrepareCommand& command) {
+  DestroyEpoch();
+  if (to_.world.bug == PlantedBug::kDropPreparedGradients) held_.SetPrepared(Step(0));
+  const auto assignment = std::make_shared<const v1::AssignStages>(command.assignment);
+  const bool has_state = held_.has_state() && job_of_state_ == current_->fence.job;
+  absl::Status prepared;
+  Forgetting([&] {
+    job_of_state_ = current_->fence.job;
+    prepared = held_.Prepare(assignment, interrupts_, current_->generation);
+  });
+  if (has_state && (prepared.ok() || absl::IsFailedPrecondition(prepared))) {
+    to_.laws.OnJoined(options_.worker.value(), job_of_state_, held_.applied_step().value(), assignment->last_commit());
+  }
+  STAGECOACH_RETURN_IF_ERROR(prepared);
+  OpenEpoch(assignment);
+  return absl::OkStatus();
+}
+
+void SimulatedExecutor::OpenEpoch(std::shared_ptr<const v1::AssignStages> assignment) {
+  epoch_ = std::make_unique<EpochState>();
+  epoch_->assignment = std::move(assignment);
+  epoch_->transport =
+      to_.data.Open({current_->fence.job, current_->fence.epoch, current_->fence.incarnation},
+                    {.worker = options_.worker.value(),
+                     .is_reachable = [this] { return process_.runs() && !to_.network.IsIsolated(host_); },
+                     .wake =
+                         [this] {
+                           process_.After(absl::ZeroDuration(), [this] {
+                             if (run_ != nullptr) run_->Wake();
+                           });
+                         }});
+  epoch_->interrupt =
+      std::make_unique<Interrupts::Registration>(interrupts_, current_->generation, [this](const absl::Status& reason) {
+        to_.data.Close(epoch_->transport, /*silent=*/false);
+        if (run_ != nullptr) run_->Interrupt(reason);
+      });
+}
+
+void SimulatedExecutor::Begin(ConnectCommand& /*command*/) {
+  connect_deadline_ = process_.now() + options_.connect_timeout;
+  Later(absl::Milliseconds(10), [this] { PollConnect(); });
+}
+
+void SimulatedExecutor::PollConnect() {
+  absl::Status status = interrupts_.Check(current_->generation);
+  if (status.ok() && epoch_ == nullptr) status = absl::FailedPreconditionError("no stages are assigned");
+  if (status.ok() && epoch_->connected) status = absl::FailedPreconditionError("the peers are connected already");
+  if (!status.ok()) return Answer(ExecutorFailure{status, Step(0), ""});
+  const v1::ConnectPeers& peers = std::get<ConnectCommand>(current_->body).peers;
+  if (to_.data.TryConnect(epoch_->transport, peers)) {
+    epoch_->connected = true;
+    v1::WorkerMessage message;
+    message.mutable_peers_connected();
+    return Answer(std::move(message));
+  }
+  if (process_.now() >= connect_deadline_) {
+    return Answer(ExecutorFailure{absl::UnavailableError("a peer does not answer"), Step(0), ""});
+  }
+  process_.After(kConnectPoll, [this] { PollConnect(); });
+}
+
+absl::Status SimulatedExecutor::CheckMayRun(const v1::RunStep& order) const {
+  STAGECOACH_RETURN_IF_ERROR(interrupts_.Check(current_->generation));
+  if (epoch_ == nullptr) return absl::FailedPreconditionError("no stages are assigned");
+  if (!epoch_->connected) return absl::FailedPreconditionError("the peers are not connected");
+  const v1::AssignStages& assignment = *epoch_->assignment;
+  const auto& program = order.evaluation() ? assignment.evaluation_program() : assignment.program();
+  if (order.program_hash() != program.content_hash()) return absl::FailedPreconditionError("another program");
+  return order.evaluation() ? held_.CheckMayEvaluate(Step(order.step())) : held_.CheckMayRun(Step(order.step()));
+}
+
+void SimulatedExecutor::Begin(RunCommand& command) {
+  Later(absl::Milliseconds(1), [this, &command] {
+    const v1::RunStep& order = command.order;
+    if (const absl::Status may = CheckMayRun(order); !may.ok()) {
+      return Answer(ExecutorFailure{may, Step(order.step()), ""});
+    }
+    if (run_ != nullptr) to_.world.violations.Report("one program at a time", options_.worker.value());
+    ++epoch_->num_runs;
+    const v1::AssignStages& assignment = *epoch_->assignment;
+    run_ = std::make_shared<ProgramRun>(
+        ProgramRun::Context{.world = to_.world,
+                            .process = process_,
+                            .data = to_.data,
+                            .transport = epoch_->transport,
+                            .program = order.evaluation() ? assignment.evaluation_program() : assignment.program(),
+                            .graph = assignment.graph(),
+                            .state = static_cast<SimulatedStageState&>(*held_.states().front()),
+                            .trouble = trouble,
+                            .on_end = [this](const absl::Status& status) { EndRun(status); }},
+        order);
+    run_->Start();
+  });
+}
+
+void SimulatedExecutor::EndRun(const absl::Status& status) {
+  const v1::RunStep& order = std::get<RunCommand>(current_->body).order;
+  const Step step(order.step());
+  const std::shared_ptr<ProgramRun> run = std::exchange(run_, nullptr);
+  if (!status.ok()) return Answer(ExecutorFailure{status, step, run->state().action()});
+  v1::WorkerMessage message;
+  if (order.evaluation()) {
+    v1::EvaluationDone& done = *message.mutable_evaluation_done();
+    done.set_step(order.step());
+    done.set_first_sample(order.first_sample());
+    for (const v1::LossPart& part : run->loss_parts()) *done.add_loss_parts() = part;
+  } else {
+    held_.SetPrepared(step);
+    *message.mutable_step_prepared() = run->Vote();
+  }
+  Answer(std::move(message));
+}
+
+template <typename Visit>
+void SimulatedExecutor::ForEachReport(Visit visit) const {
+  for (const StageState* held : held_.states()) {
+    const SimulatedStageState& state = AsSimulated(*held);
+    for (size_t i = 0; i < state.values.size(); ++i) {
+      const auto layer = static_cast<int>(state.first_layer().value() + i);
+      for (const v1::TensorDigestReport& report :
+           ReportsOf(epoch_->assignment->graph().layers(layer), state.values[i], state.num_updates())) {
+        visit(report);
+      }
+    }
+  }
+}
+
+void SimulatedExecutor::Begin(CommitCommand& command) {
+  Later(absl::Milliseconds(6), [this, &command] {
+    const v1::CommitStep& commit = command.commit;
+    const Step step(commit.record().step());
+    if (const absl::Status applied = held_.Commit(commit.record()); !applied.ok()) {
+      return Answer(ExecutorFailure{applied, step, ""});
+    }
+    v1::WorkerMessage message;
+    v1::StepApplied& said = *message.mutable_step_applied();
+    said.set_step(step.value());
+    said.set_num_updates(held_.num_updates());
+    if (commit.want_digests() && epoch_ != nullptr) {
+      ForEachReport([&](const v1::TensorDigestReport& report) { *said.add_digests() = report; });
+    }
+    Answer(std::move(message));
+  });
+}
+
+void SimulatedExecutor::Begin(WriteShardCommand& command) {
+  Later(absl::Milliseconds(30), [this, &command] {
+    v1::WorkerMessage message;
+    const absl::Status written = WriteShard(command.order, *message.mutable_shard_written());
+    if (!written.ok()) return Answer(ExecutorFailure{written, Step(command.order.step()), ""});
+    Answer(std::move(message));
+  });
+}
+
+absl::Status SimulatedExecutor::WriteShard(const v1::WriteCheckpoint& order, v1::ShardWritten& written) const {
+  STAGECOACH_RETURN_IF_ERROR(interrupts_.Check(current_->generation));
+  if (!held_.has_state() || epoch_ == nullptr) return absl::FailedPreconditionError("no state is held");
+  for (const StageState* state : held_.states()) {
+    if (state->applied_step() == Step(order.step())) continue;
+    return absl::FailedPreconditionError(
+        absl::StrCat("asked to write step ", order.step(), ", step ", state->applied_step().value(), " is here"));
+  }
+  written.set_step(order.step());
+  written.set_file(order.file());
+  written.set_bytes(kShardBytes);
+  written.set_digest(std::string(32, 'a'));
+  ForEachReport([&](const v1::TensorDigestReport& report) { *written.add_tensors() = report; });
+  return absl::OkStatus();
+}
+
+void SimulatedExecutor::Begin(AbortCommand& command) {
+  Later(absl::Milliseconds(10), [this, &command] {
+    DestroyEpoch();
+    if (to_.world.bug == PlantedBug::kDropPreparedGradients) held_.SetPrepared(Step(0));
+    if (const absl::Status applied = held_.ApplyIfPrepared(command.last_commit); !applied.ok()) {
+      return Answer(ExecutorFailure{applied, Step(command.last_commit.step()), ""});
+    }
+    if (held_.has_state()) {
+      to_.laws.OnAborted(options_.worker.value(), job_of_state_, held_.applied_step().value(), command.last_commit);
+    }
+    v1::WorkerMessage message;
+    message.mutable_aborted()->set_applied_step(held_.applied_step().value());
+    message.mutable_aborted()->set_prepared_step(held_.prepared_step().value());
+    Answer(std::move(message));
+  });
+}
+
+}  // namespace stagecoach::simulation

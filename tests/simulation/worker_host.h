@@ -1,0 +1,46 @@
+#ifndef STAGECOACH_TESTS_SIMULATION_WORKER_HOST_H_
+#define STAGECOACH_TESTS_SIMULATION_WORKER_HOST_H_
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tests/simulation/simulated_worker.h"
+
+namespace stagecoach::simulation {
+
+// A worker's name, and the processes that have it: one after another, and sometimes a new one beside an old one that
+// somebody has given up.
+class WorkerHost {
+ public:
+  WorkerHost(Surroundings surroundings, std::string name) : to_(surroundings), name_(std::move(name)) { Start(); }
+
+  void Start() {
+    // Incarnations are random numbers: nothing may take a larger one for the newer.
+    const uint64_t incarnation = 1 + to_.world.random.Below(1'000'000'000);
+    to_.world.Note("worker ", name_, "/", incarnation, " starts");
+    processes_.push_back(std::make_unique<SimulatedWorker>(to_, name_, incarnation));
+  }
+  SimulatedWorker& current() { return *processes_.back(); }
+  const std::string& name() const { return name_; }
+
+  // Whatever has happened to it: all its processes go on, and one is there.
+  void Heal() {
+    for (const auto& process : processes_) {
+      to_.network.Isolate(process->host(), false);
+      process->trouble() = {};
+      if (process->alive() && process->stopped()) process->Continue();
+    }
+    if (!current().alive()) Start();
+  }
+
+ private:
+  const Surroundings to_;
+  const std::string name_;
+  std::vector<std::unique_ptr<SimulatedWorker>> processes_;  // the newest last; the dead are kept: they are referred to
+};
+
+}  // namespace stagecoach::simulation
+
+#endif  // STAGECOACH_TESTS_SIMULATION_WORKER_HOST_H_

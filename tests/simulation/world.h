@@ -1,0 +1,49 @@
+#ifndef STAGECOACH_TESTS_SIMULATION_WORLD_H_
+#define STAGECOACH_TESTS_SIMULATION_WORLD_H_
+
+#include <cstdint>
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "common/clock.h"
+#include "tests/simulation/planted_bug.h"
+#include "tests/simulation/random.h"
+#include "tests/simulation/scheduler.h"
+#include "tests/simulation/suspects.h"
+#include "tests/simulation/trace.h"
+#include "tests/simulation/violations.h"
+
+namespace stagecoach::simulation {
+
+// What all parts of one simulation share.
+struct World {
+  World(uint64_t seed, bool print, PlantedBug planted) : random(seed), scheduler(random), trace(print), bug(planted) {}
+
+  absl::Duration now() const { return scheduler.now(); }
+  template <typename... Parts>
+  void Note(const Parts&... parts) {
+    trace.Add(now(), absl::StrCat(parts...));
+  }
+  void Touch(const std::string& worker) { suspects.Touch(worker, now()); }
+
+  Random random;
+  Scheduler scheduler;
+  Trace trace;
+  Violations violations;
+  Suspects suspects;
+  const PlantedBug bug;
+};
+
+// The world's time, for code that reads a clock.
+class WorldClock final : public Clock {
+ public:
+  explicit WorldClock(const World& world) : world_(world) {}
+  absl::Duration Now() const override { return world_.now(); }
+
+ private:
+  const World& world_;
+};
+
+}  // namespace stagecoach::simulation
+
+#endif  // STAGECOACH_TESTS_SIMULATION_WORLD_H_
