@@ -1,0 +1,154 @@
+// stagecoach-coordinator: the control plane as a daemon. See server.h.
+
+#include <pthread.h>
+#include <sys/resource.h>
+
+#include <atomic>
+#include <csignal>
+#include <iostream>
+
+#include "CLI/CLI.hpp"
+#include "absl/strings/str_cat.h"
+#include "absl/time/time.h"
+#include "common/build_version.h"
+#include "common/log.h"
+#include "common/protocol_version.h"
+#include "coordinator/server.h"
+#include "coordinator/service/grpc_log.h"
+
+namespace stagecoach {
+namespace {
+
+constexpr int kExitOk = 0;
+constexpr int kExitError = 1;
+constexpr int kExitUsage = 2;
+
+struct Arguments {
+  std::string state_directory;
+  std::string listen = "127.0.0.1:7070";
+  bool insecure = false;
+  std::string address_file;
+  FleetOptions fleet;
+  LogOptions log;
+};
+
+// "3s", "250ms", "1m30s": longer than nothing.
+void AddDuration(CLI::App& app, const std::string& name, absl::Duration& value, const std::string& help) {
+  app.add_option_function<std::string>(
+         name,
+         [name, &value](const std::string& text) {
+           const bool good = absl::ParseDuration(text, &value) && value > absl::ZeroDuration();
+           if (!good) throw CLI::ValidationError(name, "expected a duration such as 3s or 250ms, not \"" + text + "\"");
+         },
+         help)
+      ->default_str(absl::FormatDuration(value));
+}
+
+void AddOptions(CLI::App& app, Arguments& arguments) {
+  app.add_option("--state-dir", arguments.state_directory, "where the journal is; made when it does not exist")
+      ->required()
+      ->envname("STAGECOACH_STATE_DIR");
+  app.add_option("--listen", arguments.listen, "HOST:PORT (port 0: any), [IPV6]:PORT or unix:PATH")
+      ->envname("STAGECOACH_LISTEN")
+      ->capture_default_str();
+  app.add_flag("--insecure", arguments.insecure, "let others than this machine's processes in, without credentials");
+  app.add_option("--address-file", arguments.address_file, "where to write the address, one line, once it is served");
+  AddDuration(app, "--lease", arguments.fleet.lease, "how long a worker may act after its last heartbeat");
+  AddDuration(app, "--heartbeat-interval", arguments.fleet.heartbeat_interval, "how often workers send one");
+  AddDuration(app, "--reattach-timeout", arguments.fleet.reattach_timeout,
+              "after a restart, how long a job waits for its workers");
+  app.add_option("--log-level", arguments.log.level, "least severe lines that are logged")
+      ->check(CLI::IsMember(kLogLevels))
+      ->envname("STAGECOACH_LOG")
+      ->capture_default_str();
+  app.add_option("--log-format", arguments.log.format, "to standard error")
+      ->check(CLI::IsMember(kLogFormats))
+      ->capture_default_str();
+  app.set_version_flag("--version",
+                       absl::StrCat("stagecoach-coordinator ", BuildVersion(), " (protocol ", kProtocolVersion, ")"));
+}
+
+int Fail(const absl::Status& status, int code) {
+  std::cerr << "stagecoach-coordinator: " << status.message() << "\n";
+  return code;
+}
+
+absl::StatusOr<ListenAddress> CheckArguments(const Arguments& arguments) {
+  if (arguments.fleet.lease < 2 * arguments.fleet.heartbeat_interval) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "--lease ", absl::FormatDuration(arguments.fleet.lease), " is less than two of --heartbeat-interval ",
+        absl::FormatDuration(arguments.fleet.heartbeat_interval), ": one late heartbeat would end it"));
+  }
+  absl::StatusOr<ListenAddress> address = ParseListenAddress(arguments.listen);
+  if (!address.ok()) return address;
+  if (absl::Status allowed = CheckListenIsAllowed(*address, arguments.insecure); !allowed.ok()) return allowed;
+  return address;
+}
+
+// Each connection is a descriptor, and a coordinator that has none left cannot write its journal.
+void RaiseDescriptorLimit() {
+  rlimit limit{};
+  if (getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  limit.rlim_cur = limit.rlim_max;
+  setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+// Of this process: blocked in all threads, so that WaitForEnd gets them.
+sigset_t BlockEndSignals() {
+  sigset_t signals;
+  sigemptyset(&signals);
+  sigaddset(&signals, SIGTERM);
+  sigaddset(&signals, SIGINT);
+  pthread_sigmask(SIG_BLOCK, &signals, nullptr);
+  return signals;
+}
+
+int Serve(const Arguments& arguments, const ListenAddress& listen) {
+  const sigset_t signals = BlockEndSignals();
+  std::signal(SIGPIPE, SIG_IGN);
+  RaiseDescriptorLimit();
+  RouteGrpcLog();
+  std::atomic<bool> halted = false;
+  const auto on_halt = [&halted, self = pthread_self()](const absl::Status&) {
+    halted = true;
+    pthread_kill(self, SIGTERM);
+  };
+  const absl::StatusOr<std::unique_ptr<Server>> server = Server::Start({.state_directory = arguments.state_directory,
+                                                                        .listen = listen,
+                                                                        .address_file = arguments.address_file,
+                                                                        .fleet = arguments.fleet,
+                                                                        .on_halt = on_halt});
+  if (!server.ok()) return Fail(server.status(), kExitError);
+  int signal = 0;
+  sigwait(&signals, &signal);
+  if (!halted) spdlog::info("{}: stopping", signal == SIGINT ? "SIGINT" : "SIGTERM");
+  // Whoever is in a hurry asks twice.
+  pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
+  (*server)->Stop();
+  return halted ? kExitError : kExitOk;
+}
+
+int Main(int argc, char** argv) {
+  CLI::App app(
+      "Plans jobs, leads workers through their steps, and keeps the journal.\n\n"
+      "  stagecoach-coordinator --state-dir /var/lib/stagecoach\n"
+      "  stagecoach-coordinator --state-dir state --listen unix:state/socket\n"
+      "  stagecoach-coordinator --state-dir state --listen 127.0.0.1:0 --address-file state/address\n",
+      "stagecoach-coordinator");
+  Arguments arguments;
+  AddOptions(app, arguments);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    return app.exit(error, std::cout, std::cerr) == 0 ? kExitOk : kExitUsage;
+  }
+  if (const absl::Status status = StartLog("coordinator", arguments.log); !status.ok()) return Fail(status, kExitUsage);
+  const absl::StatusOr<ListenAddress> listen = CheckArguments(arguments);
+  if (!listen.ok()) return Fail(listen.status(), kExitUsage);
+  return Serve(arguments, *listen);
+}
+
+}  // namespace
+}  // namespace stagecoach
+
+int main(int argc, char** argv) { return stagecoach::Main(argc, argv); }

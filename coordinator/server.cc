@@ -1,0 +1,64 @@
+#include "coordinator/server.h"
+
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "common/clock.h"
+#include "common/file_system.h"
+#include "common/log.h"
+#include "common/status_macros.h"
+#include "coordinator/plan/planner.h"
+
+namespace stagecoach {
+namespace {
+
+// For clients and workers to read that the coordinator stops.
+constexpr absl::Duration kStopGrace = absl::Seconds(1);
+
+// The directory itself is for this user alone: whoever may write the journal decides what jobs do.
+absl::Status MakeStateDirectory(const std::string& directory) {
+  const std::string parent = std::filesystem::path(directory).parent_path();
+  if (!parent.empty()) STAGECOACH_RETURN_IF_ERROR(FileSystem::Posix().CreateDirectories(parent));
+  if (mkdir(directory.c_str(), 0700) == 0) return absl::OkStatus();
+  const int error = errno;
+  std::error_code ignored;
+  if (error == EEXIST && std::filesystem::is_directory(directory, ignored)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("cannot make the state directory ", directory, ": ", std::strerror(error)));
+}
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<Server>> Server::Start(const Options& options) {
+  STAGECOACH_RETURN_IF_ERROR(MakeStateDirectory(options.state_directory));
+  auto server = absl::WrapUnique(new Server(options.state_directory + "/journal.sqlite"));
+  STAGECOACH_ASSIGN_OR_RETURN(server->coordinator_, Coordinator::Create({.store = server->store_,
+                                                                         .clock = Clock::Real(),
+                                                                         .files = FileSystem::Posix(),
+                                                                         .planner = PlanJob,
+                                                                         .fleet = options.fleet,
+                                                                         .on_halt = options.on_halt}));
+  STAGECOACH_ASSIGN_OR_RETURN(server->grpc_, GrpcServer::Start(*server->coordinator_, options.listen, Clock::Real()));
+  const std::string address = server->grpc_->address().ToString();
+  if (!options.address_file.empty()) {
+    STAGECOACH_RETURN_IF_ERROR(WriteFileAtomically(FileSystem::Posix(), options.address_file, address + "\n"));
+  }
+  spdlog::info("serving at {}, term {}, state in {}", address, server->coordinator_->term().value(),
+               options.state_directory);
+  return server;
+}
+
+void Server::Stop() {
+  if (grpc_ == nullptr) return;
+  grpc_->Stop(kStopGrace);
+  coordinator_->Stop();
+  grpc_.reset();
+}
+
+}  // namespace stagecoach

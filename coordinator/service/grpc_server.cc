@@ -1,0 +1,119 @@
+#include "coordinator/service/grpc_server.h"
+
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
+#include <grpcpp/health_check_service_interface.h>
+#include <grpcpp/resource_quota.h>
+#include <grpcpp/security/server_credentials.h>
+#include <grpcpp/server_builder.h>
+#include <sys/stat.h>
+
+#include <chrono>
+#include <utility>
+
+#include "absl/memory/memory.h"
+#include "absl/strings/str_cat.h"
+#include "common/check.h"
+#include "common/status_macros.h"
+#include "coordinator/service/listen_problem.h"
+
+namespace stagecoach {
+namespace {
+
+constexpr int kMaxStreamsPerConnection = 64;
+constexpr absl::Duration kKeepaliveTime = absl::Seconds(10);
+constexpr absl::Duration kKeepaliveTimeout = absl::Seconds(3);
+constexpr absl::Duration kShortestPingInterval = absl::Seconds(5);  // of peers, whose keepalive is as ours
+constexpr absl::Duration kMaxConnectionIdle = absl::Minutes(10);    // without a call
+// For streams to be torn down once the server has ended them all.
+constexpr absl::Duration kTearDownTimeout = absl::Seconds(10);
+
+int Milliseconds(absl::Duration duration) { return static_cast<int>(absl::ToInt64Milliseconds(duration)); }
+
+void Configure(grpc::ServerBuilder& builder, const ServiceOptions& options) {
+  builder.SetMaxReceiveMessageSize(static_cast<int>(options.max_session_message_bytes));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
+  builder.AddChannelArgument(GRPC_ARG_SERVER_HANDSHAKE_TIMEOUT_MS, Milliseconds(options.handshake_timeout));
+  builder.AddChannelArgument(GRPC_ARG_MAX_CONNECTION_IDLE_MS, Milliseconds(kMaxConnectionIdle));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIME_MS, Milliseconds(kKeepaliveTime));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_TIMEOUT_MS, Milliseconds(kKeepaliveTimeout));
+  builder.AddChannelArgument(GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
+  builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
+                             Milliseconds(kShortestPingInterval));
+  // A second server at the same port would silently get every other connection.
+  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
+  builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
+  grpc::ResourceQuota quota("coordinator");
+  quota.SetMaxThreads(options.max_requests);
+  builder.SetResourceQuota(quota);
+}
+
+// Only this user's processes may open a Unix socket. The mask is the whole process's: nothing else makes files yet,
+// since that takes workers.
+class PrivateSocketMask {
+ public:
+  PrivateSocketMask() : before_(umask(0177)) {}
+  ~PrivateSocketMask() { umask(before_); }
+  PrivateSocketMask(const PrivateSocketMask&) = delete;
+  PrivateSocketMask& operator=(const PrivateSocketMask&) = delete;
+
+ private:
+  const mode_t before_;
+};
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Coordinator& coordinator, const ListenAddress& address,
+                                                              const Clock& clock, const ServiceOptions& options) {
+  auto server = absl::WrapUnique(new GrpcServer(coordinator, address, clock, options));
+  STAGECOACH_RETURN_IF_ERROR(server->Listen());
+  return server;
+}
+
+GrpcServer::GrpcServer(Coordinator& coordinator, const ListenAddress& address, const Clock& clock,
+                       const ServiceOptions& options)
+    : options_(options),
+      address_(address),
+      streams_(options_.max_streams, options_.check_interval),
+      workers_({coordinator, streams_, clock, options_}),
+      clients_({coordinator, streams_, clock, options_}) {}
+
+absl::Status GrpcServer::Listen() {
+  if (address_.is_unix()) STAGECOACH_RETURN_IF_ERROR(FindListenProblem(address_));
+  grpc::EnableDefaultHealthCheckService(true);
+  grpc::reflection::InitProtoReflectionServerBuilderPlugin();
+  grpc::ServerBuilder builder;
+  Configure(builder, options_);
+  int port = 0;
+  builder.AddListeningPort(address_.ToString(), grpc::InsecureServerCredentials(), &port);
+  builder.RegisterService(&workers_);
+  builder.RegisterService(&clients_);
+  {
+    const PrivateSocketMask mask;
+    server_ = builder.BuildAndStart();
+  }
+  if (server_ == nullptr) {
+    STAGECOACH_RETURN_IF_ERROR(FindListenProblem(address_));
+    return absl::UnavailableError(absl::StrCat("cannot listen at ", address_.ToString()));
+  }
+  if (!address_.is_unix()) address_.port = static_cast<uint16_t>(port);
+  return absl::OkStatus();
+}
+
+std::shared_ptr<grpc::Channel> GrpcServer::InProcessChannel(const grpc::ChannelArguments& arguments) {
+  return server_->InProcessChannel(arguments);
+}
+
+void GrpcServer::Stop(absl::Duration grace) {
+  if (server_ == nullptr) return;
+  server_->GetHealthCheckService()->SetServingStatus(false);
+  streams_.EndAll(absl::UnavailableError("the coordinator stops"));
+  server_->Shutdown(std::chrono::system_clock::now() + absl::ToChronoNanoseconds(grace));
+  server_->Wait();
+  STAGECOACH_CHECK(streams_.WaitUntilEmpty(kTearDownTimeout));
+  server_.reset();
+}
+
+}  // namespace stagecoach
