@@ -14,6 +14,7 @@
 #include "coordinator/jobs/job_end.h"
 #include "coordinator/jobs/job_state.h"
 #include "coordinator/jobs/queue.h"
+#include "coordinator/jobs/recovery.h"
 #include "coordinator/jobs/requests.h"
 #include "coordinator/jobs/step.h"
 #include "coordinator/worker_decisions.h"
@@ -42,7 +43,7 @@ class Decider {
   Decision operator()(const Tick& input) const;
 
  private:
-  JobDecision On(const JobRecord& job) const { return JobDecision(now_, state_.term(), job); }
+  JobDecision On(const JobRecord& job) const { return JobDecision(SurroundingsOf(now_, state_), job); }
   const JobRecord* Find(const JobId& id) const {
     const auto found = state_.jobs().find(id);
     return found == state_.jobs().end() ? nullptr : &found->second;
@@ -127,6 +128,8 @@ Decision Decider::operator()(const WorkerSaid& input) const {
                                 state_.term().value()));
   }
   if (input.message.has_heartbeat()) return OnHeartbeat(now_, state_, *worker, input.message);
+  if (input.message.has_leaving()) return OnLeaving(now_, state_, *worker, input.message.leaving());
+  if (input.message.has_aborted() && worker->clearing) return OnCleared(*worker);
   if (input.message.has_log_lines()) return OnLogLines(state_, *worker, input.message);
   return OnJobMessage(*worker, input.message);
 }
@@ -151,7 +154,8 @@ Decision Decider::OnRequest(const Requested& input, const char* what, absl::Stat
 }
 
 Decision Decider::operator()(const PlanReady& input) const {
-  return OnJob(input.job, "plan", [&](JobDecision& decision) { return OnPlanReady(decision, input); });
+  return OnJob(input.job, "plan",
+               [&](JobDecision& decision) { return OnPlanReady(decision, input) || OnReplanned(decision, input); });
 }
 
 Decision Decider::operator()(const DirectoryMade& input) const {
@@ -166,31 +170,25 @@ Decision Decider::operator()(const ManifestWritten& input) const {
 Decision Decider::operator()(const Restarted&) const {
   Decision decision;
   for (const JobId& id : state_.active_jobs()) {
-    const JobRecord& job = state_.jobs().at(id);
-    if (job.history.state == v1::JOB_STATE_QUEUED) continue;
-    JobDecision job_decision = On(job);
-    if (job.history.state == v1::JOB_STATE_PREPARING) {
-      RequeueJob(job_decision, "the coordinator was restarted");
-    } else {
-      FailJob(job_decision, kReasonCoordinatorRestarted,
-              absl::UnavailableError(absl::StrCat("the coordinator was restarted after step ",
-                                                  job.history.last_commit.step(), "; submit the job again")));
-    }
+    JobDecision job_decision = On(state_.jobs().at(id));
+    OnRestarted(job_decision);
     Extend(decision, std::move(job_decision).Finish("restarted"));
   }
   decision.effects.push_back(RequestTick{});
   return decision;
 }
 
+// One thing at a time: what is done changes what is to be done.
 Decision Decider::operator()(const Tick&) const {
-  if (std::optional<Decision> decision = OnWorkerDeadline(now_, state_)) {
+  if (std::optional<Decision> decision = OnWorkersTick(now_, state_)) {
     decision->effects.push_back(RequestTick{});
     return *std::move(decision);
   }
   for (const JobId& id : state_.active_jobs()) {
     if (now_ < state_.jobs().at(id).progress.deadline) continue;
     JobDecision decision = On(state_.jobs().at(id));
-    if (OnAbortingTick(decision)) return std::move(decision).Finish("no more failures were reported");
+    OnPhaseDeadline(decision);
+    return std::move(decision).Finish("the phase has lasted for too long");
   }
   const JobRecord* next = NextInQueue(state_.jobs());
   if (next == nullptr) return Decision{{}, "nothing waits"};

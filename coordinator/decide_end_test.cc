@@ -19,8 +19,8 @@ using testing::StartsWith;
 
 std::string PhaseName(Phase phase) {
   static const char* const kNames[] = {
-      "None",   "Planning",  "PreparingStages", "ConnectingPeers", "Training",        "Evaluating",
-      "Paused", "Finishing", "MakingDirectory", "WritingShards",   "WritingManifest", "Aborting"};
+      "None",       "Planning", "Reattaching", "Replanning",      "Preparing",     "ConnectingPeers", "Training",
+      "Evaluating", "Paused",   "Finishing",   "MakingDirectory", "WritingShards", "WritingManifest", "Aborting"};
   return kNames[static_cast<int>(phase)];
 }
 
@@ -206,7 +206,7 @@ TEST_F(DecideEndTest, WhenNoCauseIsReportedTheFirstConsequenceStands) {
 TEST_F(DecideEndTest, TheWaitForTheCauseIsBounded) {
   ReachPhase(Phase::kTraining);
   harness_.Say("a", Failure("a", absl::StatusCode::kUnavailable, "first"));
-  harness_.now += kRootCauseGrace - absl::Milliseconds(1);
+  harness_.now += FleetOptions().root_cause_grace - absl::Milliseconds(1);
   EXPECT_FALSE(harness_.Feed(Tick{}));
   harness_.now += absl::Milliseconds(1);
   EXPECT_TRUE(harness_.Feed(Tick{}));

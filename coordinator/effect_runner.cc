@@ -8,12 +8,19 @@
 #include "common/status_macros.h"
 #include "coordinator/jobs/job_events.h"
 #include "coordinator/jobs/job_state.h"
+#include "coordinator/jobs/replanning.h"
 #include "formats/checkpoint.h"
 #include "formats/text_corpus.h"
 #include "google/protobuf/timestamp.pb.h"
 
 namespace stagecoach {
 namespace {
+
+absl::StatusOr<PlannedJob> Plan(const StartPlanning& order, const Planner& planner) {
+  if (order.same_cut_as == nullptr) return planner(order.spec, order.workers);
+  STAGECOACH_ASSIGN_OR_RETURN(const v1::JobSpec spec, SpecOfSameCut(order.spec, *order.same_cut_as));
+  return planner(spec, order.workers);
+}
 
 PlanReady PlanJobOfSpec(const StartPlanning& order, const Planner& planner, FileSystem& files) {
   PlanReady result{order.job, order.attempt, nullptr, kReasonInvalidData};
@@ -22,7 +29,7 @@ PlanReady PlanJobOfSpec(const StartPlanning& order, const Planner& planner, File
     result.plan = corpus.status();
     return result;
   }
-  absl::StatusOr<PlannedJob> planned = planner(order.spec, order.workers);
+  absl::StatusOr<PlannedJob> planned = Plan(order, planner);
   if (!planned.ok()) {
     result.plan = planned.status();
     result.failure_reason = kReasonPlanningFailed;
@@ -50,7 +57,7 @@ google::protobuf::Timestamp ToTimestamp(absl::Time time) {
 }  // namespace
 
 absl::Status EffectRunner::Append(v1::JournalEntry entry, CoordinatorTerm term) {
-  entry.set_sequence(to_.state.last_sequence() + 1);
+  entry.set_sequence(NextSequence(to_.state, entry));
   entry.set_coordinator_term(term.value());
   *entry.mutable_time() = ToTimestamp(to_.wall_clock());
   STAGECOACH_CHECK(to_.state.Check(entry).ok());

@@ -82,4 +82,13 @@ void State::Observe(const ProgressChanged& fact) {
   }
 }
 
+uint64_t NextSequence(const State& state, const v1::JournalEntry& entry) {
+  constexpr uint64_t kLeap = uint64_t{1} << 20;
+  return state.last_sequence() + (entry.has_coordinator_started() ? kLeap : 1);
+}
+
+JobDecision::Surroundings SurroundingsOf(absl::Duration now, const State& state) {
+  return {.now = now, .term = state.term(), .options = state.options()};
+}
+
 }  // namespace stagecoach

@@ -6,11 +6,13 @@
 #include <set>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "common/ids.h"
 #include "coordinator/fleet/fleet_options.h"
 #include "coordinator/fleet/session_id.h"
 #include "coordinator/fleet/worker_record.h"
 #include "coordinator/jobs/effect.h"
+#include "coordinator/jobs/job_decision.h"
 #include "coordinator/jobs/job_record.h"
 #include "coordinator/jobs/queue.h"
 #include "stagecoach/v1/journal.pb.h"
@@ -52,6 +54,13 @@ class State {
   Workers workers_;
   std::map<SessionId, WorkerId> sessions_;
 };
+
+// The number of the next entry. A coordinator begins with a leap: a loss of power may have taken entries whose numbers
+// followers know as tokens.
+uint64_t NextSequence(const State& state, const v1::JournalEntry& entry);
+
+// For decisions about its jobs.
+JobDecision::Surroundings SurroundingsOf(absl::Duration now, const State& state);
 
 }  // namespace stagecoach
 

@@ -1,20 +1,25 @@
 #include "coordinator/worker_decisions.h"
 
 #include <algorithm>
-#include <iterator>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/protocol_version.h"
+#include "coordinator/hung_member.h"
 #include "coordinator/jobs/job_decision.h"
 #include "coordinator/jobs/job_end.h"
+#include "coordinator/jobs/recovery.h"
 
 namespace stagecoach {
 namespace {
 
 // So many earlier incarnations of a worker are known not to come back.
 constexpr size_t kMaxSuperseded = 16;
+
+// Who stays at one instruction for so long may hang; less than the shortest deadline of the verdict.
+constexpr absl::Duration kHangCheckAfter = absl::Seconds(1);
 
 void SetDuration(absl::Duration from, google::protobuf::Duration& to) {
   const int64_t seconds = absl::ToInt64Seconds(from);
@@ -37,19 +42,8 @@ SendToWorker MakeWelcome(const State& state, const WorkerRecord& worker) {
   return welcome;
 }
 
-// What its job does about it.
-void LeaveJob(absl::Duration now, const State& state, const WorkerRecord& worker, const absl::Status& why,
-              Decision& decision) {
-  const auto job = worker.job.has_value() ? state.jobs().find(*worker.job) : state.jobs().end();
-  if (job == state.jobs().end()) return;
-  const auto rank = RankOf(job->second, worker.id, worker.incarnation);
-  if (!rank.has_value()) return;
-  JobDecision job_decision(now, state.term(), job->second);
-  OnMemberLost(job_decision, *rank, why, RunIn(worker, job->second.id, job->second.history.epoch));
-  Extend(decision, std::move(job_decision).Finish("lost a member"));
-}
-
-Decision Lose(absl::Duration now, const State& state, const WorkerRecord& worker, const absl::Status& why) {
+// The session ends, and the worker is remembered as lost.
+Decision GiveUp(absl::Duration now, const State& state, const WorkerRecord& worker, const absl::Status& why) {
   Decision decision;
   decision.reason = absl::StrCat("worker ", worker.id.value(), " is lost: ", why.message());
   if (worker.session.has_value()) decision.effects.push_back(EndSession{*worker.session, why});
@@ -60,7 +54,41 @@ Decision Lose(absl::Duration now, const State& state, const WorkerRecord& worker
   lost.why = why;
   lost.deadline = now + state.options().remember_lost;
   decision.effects.push_back(ObserveFact{WorkerChanged{std::move(lost)}});
-  LeaveJob(now, state, worker, why, decision);
+  return decision;
+}
+
+struct Membership {
+  const JobRecord& job;
+  WorkerRank rank;
+  Incarnation incarnation;
+};
+
+// Of the worker of this name, which may not have dialled since a restart.
+std::optional<Membership> FindMembership(const State& state, const WorkerId& worker) {
+  for (const JobId& id : state.active_jobs()) {
+    const JobRecord& job = state.jobs().at(id);
+    if (job.progress.members == nullptr) continue;
+    const std::vector<MemberId>& members = *job.progress.members;
+    for (uint32_t rank = 0; rank < members.size(); ++rank) {
+      if (members[rank].worker == worker) return Membership{job, WorkerRank(rank), members[rank].incarnation};
+    }
+  }
+  return std::nullopt;
+}
+
+Decision LoseMember(absl::Duration now, const State& state, const Membership& member, const absl::Status& why) {
+  const auto worker = state.workers().find(member.job.progress.members->at(member.rank.value()).worker);
+  std::optional<v1::RunState> run;
+  if (worker != state.workers().end()) run = RunIn(worker->second, member.job.id, member.job.history.epoch);
+  JobDecision decision(SurroundingsOf(now, state), member.job);
+  OnMemberLost(decision, member.rank, why, run);
+  return std::move(decision).Finish("lost a member");
+}
+
+Decision Lose(absl::Duration now, const State& state, const WorkerRecord& worker, const absl::Status& why) {
+  Decision decision = GiveUp(now, state, worker, why);
+  const auto member = worker.job.has_value() ? FindMembership(state, worker.id) : std::nullopt;
+  if (member.has_value()) Extend(decision, LoseMember(now, state, *member, why));
   return decision;
 }
 
@@ -76,9 +104,60 @@ WorkerRecord NewRecord(absl::Duration now, const FleetOptions& options, const Wo
   return worker;
 }
 
-absl::Status TakenOver(const WorkerRecord& old, Incarnation incarnation) {
-  if (old.incarnation == incarnation) return absl::AbortedError("the same process has dialled again");
-  return absl::AbortedError(absl::StrCat("another process has connected as worker ", old.id.value()));
+// What is known of a worker's name, whoever has it.
+void Inherit(const WorkerRecord& old, WorkerRecord& worker) {
+  worker.superseded = old.superseded;
+  if (old.incarnation == worker.incarnation) return;
+  worker.superseded.push_back(old.incarnation);
+  if (worker.superseded.size() > kMaxSuperseded) worker.superseded.erase(worker.superseded.begin());
+}
+
+bool HoldsJob(const v1::Hello& hello, const JobRecord& job) { return hello.held().job() == job.id.value(); }
+
+// What it holds is of a job that has ended or goes on without it.
+void TellToGiveUp(const State& state, const WorkerRecord& worker, Decision& decision) {
+  const v1::HeldJob& held = worker.hello.held();
+  const auto job = state.jobs().find(JobId(held.job()));
+  const uint64_t epoch = job == state.jobs().end() ? 0 : FenceEpoch(job->second.history).value();
+  SendToWorker send{worker.id, {}};
+  v1::Fence& fence = *send.message.mutable_fence();
+  fence.set_job(held.job());
+  fence.set_epoch(std::max(epoch, held.epoch()));
+  fence.set_incarnation(worker.incarnation.value());
+  fence.set_coordinator_term(state.term().value());
+  send.message.mutable_abort()->set_reason("the job has ended, or goes on without this worker");
+  decision.effects.push_back(send);
+  send.message.mutable_release();
+  decision.effects.push_back(std::move(send));
+}
+
+Decision OnDeadline(absl::Duration now, const State& state, const WorkerRecord& worker) {
+  switch (worker.presence) {
+    case WorkerPresence::kConnected:
+      return Lose(now, state, worker,
+                  absl::DeadlineExceededError(
+                      absl::StrCat("its lease is over: nothing was heard of it for ",
+                                   absl::FormatDuration(absl::Trunc(now - worker.last_seen, absl::Milliseconds(1))))));
+    case WorkerPresence::kSuspect:
+      return Lose(now, state, worker, worker.why);
+    case WorkerPresence::kLost:
+      break;
+  }
+  return Decision{{ObserveFact{WorkerForgotten{worker.id}}},
+                  absl::StrCat("worker ", worker.id.value(), " is forgotten")};
+}
+
+Decision Dismiss(const State& state, const WorkerRecord& worker) {
+  SendToWorker dismiss{worker.id, {}};
+  dismiss.message.mutable_fence()->set_incarnation(worker.incarnation.value());
+  dismiss.message.mutable_fence()->set_coordinator_term(state.term().value());
+  dismiss.message.mutable_dismiss();
+  Decision decision;
+  decision.reason = absl::StrCat("worker ", worker.id.value(), " is dismissed");
+  decision.effects.push_back(std::move(dismiss));
+  decision.effects.push_back(EndSession{*worker.session, absl::OkStatus()});
+  decision.effects.push_back(ObserveFact{WorkerForgotten{worker.id}});
+  return decision;
 }
 
 }  // namespace
@@ -87,22 +166,34 @@ Decision OnWorkerConnected(absl::Duration now, const State& state, const WorkerC
   Decision decision;
   WorkerRecord worker = NewRecord(now, state.options(), input);
   const auto found = state.workers().find(input.worker);
+  const absl::Status taken_over = absl::AbortedError(
+      absl::StrCat("worker ", input.worker.value(), " has dialled again, as incarnation ", input.incarnation.value()));
   if (found != state.workers().end()) {
     const WorkerRecord& old = found->second;
-    const absl::Status why = TakenOver(old, input.incarnation);
-    worker.superseded = old.superseded;
     if (std::count(old.superseded.begin(), old.superseded.end(), input.incarnation) > 0) {
-      return Decision{{EndSession{input.session, why}},
+      return Decision{{EndSession{input.session, absl::AbortedError("another process has taken this worker's place")}},
                       absl::StrCat("worker ", input.worker.value(), ": an incarnation that was replaced is refused")};
     }
-    if (old.incarnation != input.incarnation) worker.superseded.push_back(old.incarnation);
-    if (worker.superseded.size() > kMaxSuperseded) worker.superseded.erase(worker.superseded.begin());
-    if (old.presence != WorkerPresence::kLost) Extend(decision, Lose(now, state, old, why));
+    if (old.session.has_value()) decision.effects.push_back(EndSession{*old.session, taken_over});
+    Inherit(old, worker);
   }
+  const std::optional<Membership> member = FindMembership(state, input.worker);
+  const bool returns = member.has_value() && member->incarnation == input.incarnation;
+  if (member.has_value() && !returns) Extend(decision, LoseMember(now, state, *member, taken_over));
+  if (returns) worker.job = member->job.id;
+  const bool holds_other = !input.hello.held().job().empty() && !(returns && HoldsJob(input.hello, member->job));
+  worker.clearing = holds_other;
+
   decision.effects.push_back(ObserveFact{WorkerChanged{worker}});
   decision.effects.push_back(MakeWelcome(state, worker));
+  if (holds_other) TellToGiveUp(state, worker, decision);
+  if (returns) {
+    JobDecision job_decision(SurroundingsOf(now, state), member->job);
+    OnMemberReturned(job_decision, member->rank, input.hello.held());
+    Extend(decision, std::move(job_decision).Finish("a member has dialled again"));
+  }
   decision.effects.push_back(RequestTick{});
-  absl::StrAppend(&decision.reason, decision.reason.empty() ? "" : "; ", "worker ", input.worker.value(), " connected");
+  Extend(decision, {{}, absl::StrCat("worker ", input.worker.value(), " connected")});
   return decision;
 }
 
@@ -112,11 +203,19 @@ Decision OnSessionEnded(absl::Duration now, const State& state, const SessionEnd
     return Decision{{}, absl::StrCat("ignored: session ", input.session.value(), " had ended before")};
   }
   WorkerRecord worker = *found;
-  worker.presence = WorkerPresence::kSuspect;
   worker.session.reset();
+  Decision decision;
+  if (worker.leaving.has_value()) {
+    decision = Lose(now, state, worker, absl::UnavailableError(absl::StrCat("it has left: ", *worker.leaving)));
+    decision.effects.push_back(RequestTick{});
+    return decision;
+  }
+  worker.presence = WorkerPresence::kSuspect;
   worker.deadline = now + state.options().suspect_grace;
   worker.why = absl::UnavailableError(absl::StrCat("its session ended: ", input.why.message()));
-  return Decision{{ObserveFact{WorkerChanged{worker}}}, absl::StrCat("worker ", worker.id.value(), " is suspect")};
+  decision.reason = absl::StrCat("worker ", worker.id.value(), " is suspect");
+  decision.effects.push_back(ObserveFact{WorkerChanged{std::move(worker)}});
+  return decision;
 }
 
 Decision OnHeartbeat(absl::Duration now, const State& state, const WorkerRecord& known,
@@ -130,11 +229,37 @@ Decision OnHeartbeat(absl::Duration now, const State& state, const WorkerRecord&
   reply.message.mutable_fence()->set_incarnation(worker.incarnation.value());
   reply.message.mutable_fence()->set_coordinator_term(state.term().value());
   reply.message.mutable_heartbeat_reply()->set_sequence(heartbeat.sequence());
+  const bool may_hang = worker.job.has_value() && now - worker.unmoved_since >= kHangCheckAfter;
   Decision decision;
   decision.reason = "heartbeat";
   decision.effects.push_back(ObserveFact{WorkerChanged{std::move(worker)}});
   decision.effects.push_back(std::move(reply));
+  if (may_hang) decision.effects.push_back(RequestTick{});
   return decision;
+}
+
+Decision OnLeaving(absl::Duration now, const State& state, const WorkerRecord& known, const v1::Leaving& leaving) {
+  if (known.leaving.has_value()) return Decision{{}, "ignored: it has said before that it leaves"};
+  WorkerRecord worker = known;
+  worker.leaving = leaving.reason();
+  Decision decision;
+  decision.reason = absl::StrCat("worker ", worker.id.value(), " leaves: ", leaving.reason());
+  decision.effects.push_back(ObserveFact{WorkerChanged{worker}});
+  const auto member = worker.job.has_value() ? FindMembership(state, worker.id) : std::nullopt;
+  if (member.has_value()) {
+    JobDecision job_decision(SurroundingsOf(now, state), member->job);
+    OnMemberLeaving(job_decision, member->rank);
+    Extend(decision, std::move(job_decision).Finish("a member leaves"));
+  }
+  decision.effects.push_back(RequestTick{});
+  return decision;
+}
+
+Decision OnCleared(const WorkerRecord& known) {
+  WorkerRecord worker = known;
+  worker.clearing = false;
+  return Decision{{ObserveFact{WorkerChanged{std::move(worker)}}, RequestTick{}},
+                  absl::StrCat("worker ", known.id.value(), " holds nothing any more")};
 }
 
 Decision OnLogLines(const State& state, const WorkerRecord& worker, const v1::WorkerMessage& message) {
@@ -150,19 +275,22 @@ Decision OnLogLines(const State& state, const WorkerRecord& worker, const v1::Wo
   return Decision{{KeepLogLines{id, worker.id, message.log_lines()}}, "log lines"};
 }
 
-std::optional<Decision> OnWorkerDeadline(absl::Duration now, const State& state) {
+std::optional<Decision> OnWorkersTick(absl::Duration now, const State& state) {
   for (const auto& [id, worker] : state.workers()) {
-    if (now < worker.deadline) continue;
-    switch (worker.presence) {
-      case WorkerPresence::kConnected:
-        return Lose(now, state, worker,
-                    absl::DeadlineExceededError(
-                        absl::StrCat("nothing was heard of it for ", absl::FormatDuration(now - worker.last_seen))));
-      case WorkerPresence::kSuspect:
-        return Lose(now, state, worker, worker.why);
-      case WorkerPresence::kLost:
-        return Decision{{ObserveFact{WorkerForgotten{id}}}, absl::StrCat("worker ", id.value(), " is forgotten")};
-    }
+    const bool is_idle_leaver = worker.leaving.has_value() && worker.session.has_value() && !worker.job.has_value();
+    if (is_idle_leaver) return Dismiss(state, worker);
+    if (now >= worker.deadline) return OnDeadline(now, state, worker);
+  }
+  for (const JobId& id : state.active_jobs()) {
+    const std::optional<HungMember> hung = FindHungMember(now, state, state.jobs().at(id));
+    if (!hung.has_value()) continue;
+    Decision decision =
+        GiveUp(now, state, state.workers().at(hung->worker), absl::DeadlineExceededError(hung->cause.message));
+    JobDecision job_decision(SurroundingsOf(now, state), state.jobs().at(id));
+    job_decision.said(hung->rank).lost = true;
+    FailJob(job_decision, hung->cause);
+    Extend(decision, std::move(job_decision).Finish("a member hangs"));
+    return decision;
   }
   return std::nullopt;
 }

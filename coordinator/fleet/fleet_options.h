@@ -13,6 +13,12 @@ struct FleetOptions {
   absl::Duration reattach_timeout = absl::Seconds(10);     // after a restart, for the members of a job to dial
   absl::Duration orphan_timeout = absl::Minutes(10);       // after which a worker without a session drops its state
   absl::Duration remember_lost = absl::Minutes(10);
+  // How long the cause of a failure may come after its consequences: a worker whose peer has failed often reports that
+  // it was cut off before the peer's own report arrives.
+  absl::Duration root_cause_grace = absl::Seconds(2);
+  // For members to build their stages, connect, apply the last step, write their shards: workers that live but do not
+  // come to an end are rare, and slow disks are not.
+  absl::Duration phase_timeout = absl::Minutes(30);
 };
 
 }  // namespace stagecoach

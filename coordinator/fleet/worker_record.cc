@@ -8,14 +8,15 @@ namespace {
 v1::WorkerState StateOf(const WorkerRecord& worker) {
   if (worker.presence == WorkerPresence::kLost) return v1::WORKER_STATE_LOST;
   if (worker.presence == WorkerPresence::kSuspect) return v1::WORKER_STATE_SUSPECT;
-  if (worker.leaving) return v1::WORKER_STATE_LEAVING;
-  return worker.job.has_value() ? v1::WORKER_STATE_BUSY : v1::WORKER_STATE_IDLE;
+  if (worker.leaving.has_value()) return v1::WORKER_STATE_LEAVING;
+  return worker.job.has_value() || worker.clearing ? v1::WORKER_STATE_BUSY : v1::WORKER_STATE_IDLE;
 }
 
 }  // namespace
 
 bool IsAvailable(const WorkerRecord& worker) {
-  return worker.presence == WorkerPresence::kConnected && !worker.leaving && !worker.job.has_value();
+  return worker.presence == WorkerPresence::kConnected && !worker.leaving.has_value() && !worker.clearing &&
+         !worker.job.has_value();
 }
 
 void NoteRun(absl::Duration now, const v1::WorkerMessage& heartbeat, WorkerRecord& worker) {

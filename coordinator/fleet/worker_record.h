@@ -33,8 +33,10 @@ struct WorkerRecord {
   // When it is forgotten, of a lost one.
   absl::Duration deadline = absl::InfiniteDuration();
   absl::Duration last_seen;
-  absl::Status why;          // it is suspect or lost
-  bool leaving = false;      // it has been asked to end, and gets no job
+  absl::Status why;                    // it is suspect or lost
+  std::optional<std::string> leaving;  // why it has been asked to end; it gets no job
+  // It came with what it held of a job that goes on without it, and has not said yet that it has given that up.
+  bool clearing = false;
   std::optional<JobId> job;  // that has reserved it
   // Of its newest heartbeat.
   JobId run_job;

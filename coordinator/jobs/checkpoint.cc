@@ -7,6 +7,7 @@
 #include "coordinator/jobs/job_end.h"
 #include "coordinator/jobs/job_state.h"
 #include "coordinator/jobs/manifest.h"
+#include "coordinator/jobs/step.h"
 #include "formats/checkpoint.h"
 
 namespace stagecoach {
@@ -24,14 +25,15 @@ void EndAfterCheckpoint(JobDecision& decision, const std::string& directory) {
 }  // namespace
 
 void FinishTraining(JobDecision& decision) {
-  JobProgress& progress = decision.progress();
-  progress.phase = Phase::kFinishing;
   const uint64_t step = decision.history().last_commit.step();
+  if (decision.job().progress.phase != Phase::kFinishing) decision.EnterPhase(Phase::kFinishing);
+  // In an epoch that began after the step nobody has been asked for the digests of its state.
+  if (step > 0 && decision.job().progress.commit_sent.value() != step) SendCommit(decision);
   const bool all_applied = decision.AllMembers([step](const MemberProgress& member) {
     return step == 0 || (member.applied != nullptr && member.applied->step() == step);
   });
   if (!all_applied) return;
-  progress.phase = Phase::kMakingDirectory;
+  decision.EnterPhase(Phase::kMakingDirectory);
   decision.ChangeState(decision.history().state, kReasonWritingCheckpoint, absl::StrCat("of step ", step));
   decision.Add(
       MakeDirectory{decision.job().id, decision.history().epoch, decision.spec().checkpoint().dir(), Step(step)});
@@ -45,7 +47,7 @@ bool OnDirectoryMade(JobDecision& decision, const DirectoryMade& input) {
     return true;
   }
   progress.checkpoint_directory = *input.directory;
-  progress.phase = Phase::kWritingShards;
+  decision.EnterPhase(Phase::kWritingShards);
   v1::CoordinatorMessage message;
   v1::WriteCheckpoint& write = *message.mutable_write_checkpoint();
   write.set_step(decision.history().last_commit.step());
@@ -69,7 +71,7 @@ bool OnShardWritten(JobDecision& decision, WorkerRank rank, const v1::ShardWritt
     FailJob(decision, kReasonCheckpointFailed, manifest.status());
     return true;
   }
-  progress.phase = Phase::kWritingManifest;
+  decision.EnterPhase(Phase::kWritingManifest);
   progress.manifest_digest = manifest->digest();
   progress.manifest_state_digest = manifest->state_digest();
   decision.Add(

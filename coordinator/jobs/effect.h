@@ -2,6 +2,7 @@
 #define STAGECOACH_COORDINATOR_JOBS_EFFECT_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <variant>
 #include <vector>
@@ -56,6 +57,7 @@ struct StartPlanning {
   uint64_t attempt = 0;
   v1::JobSpec spec;
   std::vector<WorkerProfile> workers;
+  std::shared_ptr<const v1::Plan> same_cut_as;  // null: cut as is best
 };
 // Makes a new directory for a checkpoint, elsewhere; ends with DirectoryMade.
 struct MakeDirectory {

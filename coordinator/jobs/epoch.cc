@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/jobs/failure_cause.h"
 #include "coordinator/jobs/job_end.h"
 #include "coordinator/jobs/job_state.h"
 #include "coordinator/jobs/step.h"
@@ -10,7 +11,23 @@
 namespace stagecoach {
 namespace {
 
-// The arithmetic of steps relies on these. INTERNAL: the planner broke its contract.
+void SendAssignments(JobDecision& decision) {
+  const JobPlan& plan = *decision.progress().plan;
+  v1::CoordinatorMessage message;
+  v1::AssignStages& assignment = *message.mutable_assign_stages();
+  *assignment.mutable_spec() = decision.spec();
+  *assignment.mutable_graph() = plan.planned.graph;
+  assignment.set_threads(decision.spec().resources().threads_per_worker());
+  *assignment.mutable_last_commit() = decision.history().last_commit;
+  for (uint32_t rank = 0; rank < decision.num_members(); ++rank) {
+    *assignment.mutable_program() = plan.planned.programs[rank];
+    if (HasValidation(plan)) *assignment.mutable_evaluation_program() = plan.planned.evaluation_programs[rank];
+    decision.Send(WorkerRank(rank), message);
+  }
+}
+
+}  // namespace
+
 absl::Status CheckPlan(const JobPlan& plan, const v1::JobSpec& spec, size_t num_members) {
   const PlannedJob& planned = plan.planned;
   const size_t num_evaluation_programs = planned.evaluation_programs.size();
@@ -30,35 +47,28 @@ absl::Status CheckPlan(const JobPlan& plan, const v1::JobSpec& spec, size_t num_
 }
 
 void StartEpoch(JobDecision& decision) {
+  JobProgress& progress = decision.progress();
   v1::JournalEntry entry;
   v1::EpochStarted& started = *entry.mutable_epoch_started();
   started.set_job(decision.job().id.value());
-  *started.mutable_plan() = decision.progress().plan->planned.plan;
+  *started.mutable_plan() = progress.plan->planned.plan;
   started.mutable_placement()->set_epoch(FenceEpoch(decision.history()).value() + 1);
-  for (const MemberId& id : *decision.progress().members) {
+  for (const MemberId& id : *progress.members) {
     v1::Member& member = *started.mutable_placement()->add_members();
     member.set_worker(id.worker.value());
     member.set_incarnation(id.incarnation.value());
+    member.set_memory_bytes(id.memory_bytes);
   }
   decision.Append(std::move(entry));
-}
-
-void SendAssignments(JobDecision& decision) {
-  const JobPlan& plan = *decision.progress().plan;
-  v1::CoordinatorMessage message;
-  v1::AssignStages& assignment = *message.mutable_assign_stages();
-  *assignment.mutable_spec() = decision.spec();
-  *assignment.mutable_graph() = plan.planned.graph;
-  assignment.set_threads(decision.spec().resources().threads_per_worker());
-  *assignment.mutable_last_commit() = decision.history().last_commit;
-  for (uint32_t rank = 0; rank < decision.num_members(); ++rank) {
-    *assignment.mutable_program() = plan.planned.programs[rank];
-    if (HasValidation(plan)) *assignment.mutable_evaluation_program() = plan.planned.evaluation_programs[rank];
-    decision.Send(WorkerRank(rank), message);
+  for (MemberProgress& member : progress.said) {
+    MemberProgress fresh;
+    fresh.leaving = member.leaving;
+    member = std::move(fresh);
   }
+  progress.commit_sent = Step();
+  decision.EnterPhase(Phase::kPreparingStages);
+  SendAssignments(decision);
 }
-
-}  // namespace
 
 bool OnPlanReady(JobDecision& decision, const PlanReady& input) {
   JobProgress& progress = decision.progress();
@@ -72,18 +82,24 @@ bool OnPlanReady(JobDecision& decision, const PlanReady& input) {
     return true;
   }
   progress.plan = *input.plan;
-  StartEpoch(decision);
-  progress.phase = Phase::kPreparingStages;
   decision.ChangeState(
       v1::JOB_STATE_PREPARING, kReasonPreparingStages,
       absl::StrCat(progress.plan->planned.plan.stages_size(), " stage(s) on ", decision.num_members(), " worker(s)"));
-  SendAssignments(decision);
+  StartEpoch(decision);
   return true;
 }
 
 bool OnStagesPrepared(JobDecision& decision, WorkerRank rank, const v1::StagesPrepared& message) {
   JobProgress& progress = decision.progress();
   if (progress.phase != Phase::kPreparingStages || decision.said(rank).prepared) return false;
+  if (message.applied_step() != decision.history().last_commit.step()) {
+    FailJob(decision, CauseOfLoss(decision.job(), rank,
+                                  absl::InternalError(absl::StrCat("its state is that of step ", message.applied_step(),
+                                                                   ", not of the last one, ",
+                                                                   decision.history().last_commit.step())),
+                                  std::nullopt));
+    return true;
+  }
   decision.said(rank).prepared = true;
   decision.said(rank).endpoint = message.endpoint();
   if (!decision.AllMembers([](const MemberProgress& member) { return member.prepared; })) return true;
@@ -96,7 +112,7 @@ bool OnStagesPrepared(JobDecision& decision, WorkerRank rank, const v1::StagesPr
     entry.set_endpoint(std::move(progress.said[peer].endpoint));
     progress.said[peer].endpoint.clear();
   }
-  progress.phase = Phase::kConnectingPeers;
+  decision.EnterPhase(Phase::kConnectingPeers);
   decision.SendToAll(connect);
   return true;
 }
@@ -106,8 +122,11 @@ bool OnPeersConnected(JobDecision& decision, WorkerRank rank) {
   if (progress.phase != Phase::kConnectingPeers || decision.said(rank).connected) return false;
   decision.said(rank).connected = true;
   if (!decision.AllMembers([](const MemberProgress& member) { return member.connected; })) return true;
-  decision.ChangeState(v1::JOB_STATE_RUNNING, kReasonTraining, "");
-  StartNextStep(decision);
+  const v1::JobState state = decision.history().state;
+  if (state == v1::JOB_STATE_PREPARING || state == v1::JOB_STATE_RECOVERING) {
+    decision.ChangeState(v1::JOB_STATE_RUNNING, kReasonTraining, "");
+  }
+  GoOnAfterLastStep(decision);
   return true;
 }
 

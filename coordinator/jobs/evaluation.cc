@@ -27,6 +27,7 @@ void RunEvaluation(JobDecision& decision, uint64_t first_sample) {
   progress.evaluation.first_sample = first_sample;
   progress.evaluation.num_samples = std::min(capacity, progress.plan->num_validation_samples - first_sample);
   progress.evaluation.loss_parts.clear();
+  progress.run_ordered = decision.now();
   for (MemberProgress& member : progress.said) member.evaluated = false;
 
   const MicroBatches batches = BatchesOfRun(decision.job());
@@ -80,7 +81,7 @@ bool EvaluationIsDue(const JobRecord& job, uint64_t step) {
 }
 
 void StartEvaluation(JobDecision& decision) {
-  decision.progress().phase = Phase::kEvaluating;
+  decision.EnterPhase(Phase::kEvaluating);
   decision.progress().evaluation = EvaluationInFlight{};
   RunEvaluation(decision, 0);
 }

@@ -47,8 +47,11 @@ FailureCause CauseOfFailure(const JobRecord& job, WorkerRank rank, const v1::Wor
 FailureCause CauseOfLoss(const JobRecord& job, WorkerRank rank, const absl::Status& why,
                          const std::optional<v1::RunState>& run) {
   FailureCause cause{kReasonWorkerLost, "", RootCauseOf(job, rank)};
-  const bool runs = job.progress.phase == Phase::kTraining || job.progress.phase == Phase::kEvaluating;
-  if (runs) cause.root_cause.set_step(job.progress.step_in_flight.value());
+  // In this phase too when the step has just been committed.
+  const bool trains =
+      job.progress.phase == Phase::kTraining && job.progress.step_in_flight.value() > job.history.last_commit.step();
+  const bool runs = trains || job.progress.phase == Phase::kEvaluating;
+  if (trains) cause.root_cause.set_step(job.progress.step_in_flight.value());
   if (runs && run.has_value()) {
     cause.root_cause.set_step(run->step());
     cause.root_cause.set_action(run->action());
@@ -56,6 +59,16 @@ FailureCause CauseOfLoss(const JobRecord& job, WorkerRank rank, const absl::Stat
   cause.root_cause.set_code(static_cast<int>(why.code()));
   cause.root_cause.set_message(std::string(why.message()));
   cause.message = absl::StrCat(MemberName(job, rank), " was lost", Place(cause.root_cause), ": ", why.message());
+  return cause;
+}
+
+FailureCause CauseOfHang(const JobRecord& job, const HangBlame& blame) {
+  FailureCause cause{kReasonWorkerHung, "", RootCauseOf(job, blame.rank)};
+  cause.root_cause.set_step(blame.step > 0 ? blame.step : job.progress.step_in_flight.value());
+  cause.root_cause.set_action(blame.action);
+  cause.root_cause.set_code(static_cast<int>(absl::StatusCode::kDeadlineExceeded));
+  cause.root_cause.set_message(blame.message);
+  cause.message = absl::StrCat(MemberName(job, blame.rank), " hangs: it ", blame.message);
   return cause;
 }
 

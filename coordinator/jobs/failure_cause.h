@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "common/ids.h"
+#include "coordinator/fleet/hang_verdict.h"
 #include "coordinator/jobs/job_record.h"
 #include "stagecoach/v1/worker.pb.h"
 
@@ -20,6 +21,8 @@ FailureCause CauseOfFailure(const JobRecord& job, WorkerRank rank, const v1::Wor
 // What is known of one that is lost. `run`: where it was when it was last heard, in this epoch.
 FailureCause CauseOfLoss(const JobRecord& job, WorkerRank rank, const absl::Status& why,
                          const std::optional<v1::RunState>& run);
+
+FailureCause CauseOfHang(const JobRecord& job, const HangBlame& blame);
 
 // "worker w1 (rank 1, stage 1)"
 std::string MemberName(const JobRecord& job, WorkerRank rank);

@@ -7,6 +7,40 @@
 #include "coordinator/jobs/job_state.h"
 
 namespace stagecoach {
+namespace {
+
+// A run of the program has none: the hang verdict ends it.
+absl::Duration TimeoutOf(Phase phase, const FleetOptions& options) {
+  switch (phase) {
+    case Phase::kNone:
+    case Phase::kPlanning:
+    case Phase::kReplanning:
+    case Phase::kTraining:
+    case Phase::kEvaluating:
+    case Phase::kPaused:
+      return absl::InfiniteDuration();
+    case Phase::kReattaching:
+      return options.reattach_timeout;
+    case Phase::kAborting:
+      return options.root_cause_grace;
+    case Phase::kPreparingStages:
+    case Phase::kConnectingPeers:
+    case Phase::kFinishing:
+    case Phase::kMakingDirectory:
+    case Phase::kWritingShards:
+    case Phase::kWritingManifest:
+      return options.phase_timeout;
+  }
+  return absl::InfiniteDuration();
+}
+
+}  // namespace
+
+void JobDecision::EnterPhase(Phase phase) {
+  job_.progress.phase = phase;
+  job_.progress.phase_began = now();
+  job_.progress.deadline = now() + TimeoutOf(phase, options());
+}
 
 void JobDecision::Append(v1::JournalEntry entry) {
   STAGECOACH_CHECK(CheckEntry(entry, job_).ok());
@@ -41,7 +75,7 @@ void JobDecision::Send(WorkerRank rank, v1::CoordinatorMessage message) {
   fence.set_job(job_.id.value());
   fence.set_epoch(FenceEpoch(job_.history).value());
   fence.set_incarnation(member.incarnation.value());
-  fence.set_coordinator_term(term_.value());
+  fence.set_coordinator_term(term().value());
   Add(SendToWorker{member.worker, std::move(message)});
 }
 

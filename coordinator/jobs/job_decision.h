@@ -8,6 +8,7 @@
 
 #include "absl/time/time.h"
 #include "common/ids.h"
+#include "coordinator/fleet/fleet_options.h"
 #include "coordinator/jobs/effect.h"
 #include "coordinator/jobs/job_record.h"
 
@@ -17,10 +18,17 @@ namespace stagecoach {
 // each step of the decision sees what the ones before it have done. Used within one call of Decide.
 class JobDecision {
  public:
-  JobDecision(absl::Duration now, CoordinatorTerm term, const JobRecord& job) : now_(now), term_(term), job_(job) {}
+  // What all jobs have in common.
+  struct Surroundings {
+    absl::Duration now;
+    CoordinatorTerm term;
+    FleetOptions options;
+  };
+  JobDecision(const Surroundings& surroundings, const JobRecord& job) : surroundings_(surroundings), job_(job) {}
 
-  absl::Duration now() const { return now_; }
-  CoordinatorTerm term() const { return term_; }
+  absl::Duration now() const { return surroundings_.now; }
+  CoordinatorTerm term() const { return surroundings_.term; }
+  const FleetOptions& options() const { return surroundings_.options; }
   const JobRecord& job() const { return job_; }
   const JobHistory& history() const { return job_.history; }
   const v1::JobSpec& spec() const { return *job_.history.spec; }
@@ -35,6 +43,9 @@ class JobDecision {
     return true;
   }
 
+  // With the deadline that the phase has.
+  void EnterPhase(Phase phase);
+
   void Append(v1::JournalEntry entry);
   // The table has the change: anything else is a broken invariant.
   void ChangeState(v1::JobState state, const std::string& reason, const std::string& message);
@@ -48,8 +59,7 @@ class JobDecision {
   Decision Finish(std::string reason) &&;
 
  private:
-  const absl::Duration now_;
-  const CoordinatorTerm term_;
+  const Surroundings surroundings_;
   JobRecord job_;
   std::vector<Effect> effects_;
 };

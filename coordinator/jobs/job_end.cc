@@ -19,7 +19,7 @@ bool IsConsequence(const v1::WorkerFailure& failure) {
 
 // Raises the epoch, durably, before anyone is told.
 void EndEpoch(JobDecision& decision, const std::string& reason) {
-  if (!HasEpoch(decision.progress()) || EpochHasEnded(decision.history())) return;
+  if (decision.history().epoch == Epoch() || EpochHasEnded(decision.history())) return;
   v1::JournalEntry entry;
   v1::EpochEnded& ended = *entry.mutable_epoch_ended();
   ended.set_job(decision.job().id.value());
@@ -27,11 +27,8 @@ void EndEpoch(JobDecision& decision, const std::string& reason) {
   ended.set_reason(reason);
   decision.Append(std::move(entry));
 
-  v1::CoordinatorMessage message;
-  message.mutable_abort()->set_reason(reason);
-  *message.mutable_abort()->mutable_last_commit() = decision.history().last_commit;
   for (uint32_t rank = 0; rank < decision.num_members(); ++rank) {
-    if (!HasAnswered(decision.said(WorkerRank(rank)))) decision.Send(WorkerRank(rank), message);
+    if (!HasAnswered(decision.said(WorkerRank(rank)))) SendAbort(decision, WorkerRank(rank), reason);
   }
 }
 
@@ -50,12 +47,41 @@ void ReleaseMembers(JobDecision& decision) {
   decision.Add(RequestTick{});
 }
 
+// What the phase waits for from a member. Null: nothing.
+const char* WhatIsMissing(const JobDecision& decision, WorkerRank rank) {
+  const JobProgress& progress = decision.job().progress;
+  const MemberProgress& member = progress.said[rank.value()];
+  switch (progress.phase) {
+    case Phase::kReattaching:
+      return member.attached ? nullptr : "dialled again";
+    case Phase::kPreparingStages:
+      return member.prepared ? nullptr : "prepared its stages";
+    case Phase::kConnectingPeers:
+      return member.connected ? nullptr : "connected to its peers";
+    case Phase::kFinishing:
+      return member.applied != nullptr && member.applied->step() == decision.history().last_commit.step()
+                 ? nullptr
+                 : "applied the last step";
+    case Phase::kWritingShards:
+      return member.shard != nullptr ? nullptr : "written its shard of the checkpoint";
+    default:
+      return nullptr;
+  }
+}
+
 void ConcludeAborting(JobDecision& decision) {
   const FailureCause cause = *decision.progress().consequence;
   FailJob(decision, cause);
 }
 
 }  // namespace
+
+void SendAbort(JobDecision& decision, WorkerRank rank, const std::string& reason) {
+  v1::CoordinatorMessage message;
+  message.mutable_abort()->set_reason(reason);
+  *message.mutable_abort()->mutable_last_commit() = decision.history().last_commit;
+  decision.Send(rank, std::move(message));
+}
 
 void EndJob(JobDecision& decision, v1::JobState state, const std::string& reason, const std::string& message) {
   decision.ChangeState(state, reason, message);
@@ -94,9 +120,8 @@ bool OnWorkerFailure(JobDecision& decision, WorkerRank rank, const v1::WorkerFai
   }
   if (progress.phase != Phase::kAborting) {
     EndEpoch(decision, cause.message);
-    progress.phase = Phase::kAborting;
+    decision.EnterPhase(Phase::kAborting);
     progress.consequence = cause;
-    progress.deadline = decision.now() + kRootCauseGrace;
   }
   if (decision.AllMembers(HasAnswered)) ConcludeAborting(decision);
   return true;
@@ -120,11 +145,46 @@ void OnMemberLost(JobDecision& decision, WorkerRank rank, const absl::Status& wh
   }
 }
 
-bool OnAbortingTick(JobDecision& decision) {
-  const JobProgress& progress = decision.job().progress;
-  if (progress.phase != Phase::kAborting || decision.now() < progress.deadline) return false;
-  ConcludeAborting(decision);
-  return true;
+void OnMemberLeaving(JobDecision& decision, WorkerRank rank) {
+  decision.said(rank).leaving = true;
+  switch (decision.progress().phase) {
+    case Phase::kTraining:  // at the end of the step
+    case Phase::kFinishing:
+    case Phase::kMakingDirectory:
+    case Phase::kWritingShards:
+    case Phase::kWritingManifest:
+    case Phase::kAborting:
+      return;
+    default:
+      EndForLeaver(decision);
+  }
+}
+
+bool EndForLeaver(JobDecision& decision) {
+  for (uint32_t rank = 0; rank < decision.num_members(); ++rank) {
+    if (!decision.said(WorkerRank(rank)).leaving) continue;
+    const absl::Status why = absl::UnavailableError("it has left");
+    if (decision.progress().phase == Phase::kPlanning) {
+      RequeueJob(decision, absl::StrCat(MemberName(decision.job(), WorkerRank(rank)), " has left"));
+    } else {
+      FailJob(decision, CauseOfLoss(decision.job(), WorkerRank(rank), why, std::nullopt));
+    }
+    return true;
+  }
+  return false;
+}
+
+void OnPhaseDeadline(JobDecision& decision) {
+  if (decision.progress().phase == Phase::kAborting) return ConcludeAborting(decision);
+  const std::string time = absl::FormatDuration(decision.now() - decision.progress().phase_began);
+  for (uint32_t rank = 0; rank < decision.num_members(); ++rank) {
+    const char* what = WhatIsMissing(decision, WorkerRank(rank));
+    if (what == nullptr) continue;
+    const absl::Status why = absl::DeadlineExceededError(absl::StrCat("it has not ", what, " in ", time));
+    return FailJob(decision, CauseOfLoss(decision.job(), WorkerRank(rank), why, std::nullopt));
+  }
+  FailJob(decision, kReasonCheckpointFailed,
+          absl::DeadlineExceededError(absl::StrCat("the checkpoint could not be written in ", time)));
 }
 
 }  // namespace stagecoach

@@ -13,10 +13,6 @@
 
 namespace stagecoach {
 
-// How long the cause may come after its consequences: a worker whose peer has failed often reports that it was cut off
-// before the peer's own report arrives.
-inline constexpr absl::Duration kRootCauseGrace = absl::Seconds(2);
-
 // SUCCEEDED or CANCELLED, when nothing runs: the members are released, and the queue is looked at again.
 void EndJob(JobDecision& decision, v1::JobState state, const std::string& reason, const std::string& message);
 // CANCELLED while something runs: the epoch ends, and members are told to abort.
@@ -28,6 +24,9 @@ void FailJob(JobDecision& decision, const std::string& reason, const absl::Statu
 // Back to the queue, before anything was trained.
 void RequeueJob(JobDecision& decision, const std::string& message);
 
+// To one member that may not have heard that the epoch has ended.
+void SendAbort(JobDecision& decision, WorkerRank rank, const std::string& reason);
+
 // ABORTED, UNAVAILABLE and CANCELLED are what peers of a failed worker see, so with these the epoch ends at once, but
 // the job fails only once every member has answered, or the grace is over, or the cause is known.
 bool OnWorkerFailure(JobDecision& decision, WorkerRank rank, const v1::WorkerFailure& failure);
@@ -35,8 +34,12 @@ bool OnAborted(JobDecision& decision, WorkerRank rank);
 // `run`: see CauseOfLoss. While a job is being planned it goes back to the queue instead.
 void OnMemberLost(JobDecision& decision, WorkerRank rank, const absl::Status& why,
                   const std::optional<v1::RunState>& run);
-// The grace may be over.
-bool OnAbortingTick(JobDecision& decision);
+// It wants to end after the step under way; a job that has no more steps to run ends first.
+void OnMemberLeaving(JobDecision& decision, WorkerRank rank);
+// A member wants to leave before the next step. False: none.
+bool EndForLeaver(JobDecision& decision);
+// The phase has lasted for too long.
+void OnPhaseDeadline(JobDecision& decision);
 
 }  // namespace stagecoach
 

@@ -30,14 +30,16 @@ struct JobPlan {
 struct MemberId {
   WorkerId worker;
   Incarnation incarnation;
-  bool operator==(const MemberId&) const = default;
+  uint64_t memory_bytes = 0;  // that the plan reckons with; 0: no limit
 };
 
-// Where an epoch is. Phases follow each other downwards; kTraining and kEvaluating alternate, kAborting ends any of
-// them.
+// Where an epoch is. Phases follow each other downwards; kTraining, kEvaluating and kPaused alternate, kAborting ends
+// any of them, and a member that dials again leads back to kPreparingStages.
 enum class Phase {
   kNone,             // no workers
   kPlanning,         // workers are reserved, no epoch yet
+  kReattaching,      // after a restart: the members of the last epoch are to dial
+  kReplanning,       // they have, and are to have their programs again
   kPreparingStages,  // AssignStages was sent
   kConnectingPeers,  // ConnectPeers was sent
   kTraining,         // RunStep was sent
@@ -57,6 +59,9 @@ struct MemberProgress {
   bool evaluated = false;                          // the evaluation run in flight
   bool aborted = false;                            // it has answered Abort, or failed by itself
   bool lost = false;                               // no longer connected
+  bool attached = false;                           // it has dialled since the restart
+  bool leaving = false;                            // it wants to end after the step in flight
+  std::shared_ptr<const v1::HeldJob> held;         // what it said it has when it dialled; null: not asked
   std::string endpoint;                            // until all peers are connected
   std::shared_ptr<const v1::StepPrepared> vote;    // on the step in flight
   std::shared_ptr<const v1::StepApplied> applied;  // of the newest step that it applied
@@ -87,11 +92,14 @@ struct JobProgress {
   std::shared_ptr<const JobPlan> plan;
   Step step_in_flight;
   absl::Duration step_started;
+  absl::Duration run_ordered;  // the RunStep in flight
+  Step commit_sent;            // the newest CommitStep of this epoch
   EvaluationInFlight evaluation;
   std::string checkpoint_directory;
-  std::string manifest_digest;                         // of the manifest that is being written
-  std::string manifest_state_digest;                   // likewise
-  std::optional<FailureCause> consequence;             // the first of them
+  std::string manifest_digest;              // of the manifest that is being written
+  std::string manifest_state_digest;        // likewise
+  std::optional<FailureCause> consequence;  // the first of them
+  absl::Duration phase_began;
   absl::Duration deadline = absl::InfiniteDuration();  // of the phase
 };
 

@@ -113,12 +113,12 @@ bool TryToStart(JobDecision& decision, const Workers& workers) {
   }
   JobProgress& progress = decision.progress();
   std::vector<MemberId> members;
-  StartPlanning planning{decision.job().id, progress.planning_attempt + 1, decision.spec(), {}};
+  StartPlanning planning{decision.job().id, progress.planning_attempt + 1, decision.spec(), {}, nullptr};
   for (const WorkerRecord* worker : gang) {
-    members.push_back({worker->id, worker->incarnation});
+    members.push_back({worker->id, worker->incarnation, worker->hello.memory_bytes()});
     planning.workers.push_back({.memory_bytes = worker->hello.memory_bytes()});
   }
-  progress.phase = Phase::kPlanning;
+  decision.EnterPhase(Phase::kPlanning);
   progress.planning_attempt = planning.attempt;
   progress.said.assign(members.size(), MemberProgress{});
   progress.members = std::make_shared<const std::vector<MemberId>>(std::move(members));

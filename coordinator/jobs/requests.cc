@@ -58,8 +58,19 @@ absl::Status PauseJob(JobDecision& decision) {
 absl::Status ResumeJob(JobDecision& decision) {
   const v1::JobState state = decision.history().state;
   if (state != v1::JOB_STATE_PAUSED) return Refused(decision, absl::StrCat("is ", JobStateName(state), ", not paused"));
-  decision.ChangeState(v1::JOB_STATE_RUNNING, kReasonTraining, "resumed");
-  if (decision.progress().phase == Phase::kPaused) StartNextStep(decision);
+  switch (decision.progress().phase) {
+    case Phase::kPaused:
+      decision.ChangeState(v1::JOB_STATE_RUNNING, kReasonTraining, "resumed");
+      StartNextStep(decision);
+      break;
+    case Phase::kTraining:  // the step that was under way still is
+    case Phase::kEvaluating:
+    case Phase::kAborting:
+      decision.ChangeState(v1::JOB_STATE_RUNNING, kReasonTraining, "resumed");
+      break;
+    default:
+      decision.ChangeState(v1::JOB_STATE_RECOVERING, kReasonRecovering, "resumed");
+  }
   return absl::OkStatus();
 }
 

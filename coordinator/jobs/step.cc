@@ -37,9 +37,9 @@ void RunTrainingStep(JobDecision& decision) {
     run.set_program_hash(progress.plan->planned.programs[rank].content_hash());
     decision.Send(WorkerRank(rank), message);
   }
-  progress.phase = Phase::kTraining;
+  decision.EnterPhase(Phase::kTraining);
   progress.step_in_flight = step;
-  progress.step_started = decision.now();
+  progress.step_started = progress.run_ordered = decision.now();
 }
 
 std::vector<std::shared_ptr<const v1::StepPrepared>> TakeVotes(JobDecision& decision) {
@@ -59,14 +59,6 @@ void AppendCommit(JobDecision& decision, const v1::CommitRecord& record, v1::Ste
   decision.Append(std::move(entry));
 }
 
-void SendCommit(JobDecision& decision) {
-  v1::CoordinatorMessage message;
-  const v1::CommitRecord& record = decision.history().last_commit;
-  *message.mutable_commit_step()->mutable_record() = record;
-  message.mutable_commit_step()->set_want_digests(IsLastStep(decision.job(), record.step()));
-  decision.SendToAll(message);
-}
-
 void FollowCommit(JobDecision& decision) {
   const uint64_t step = decision.history().last_commit.step();
   if (decision.history().consecutive_skips >= kMaxConsecutiveSkips) {
@@ -74,10 +66,8 @@ void FollowCommit(JobDecision& decision) {
             absl::InvalidArgumentError(
                 absl::StrCat("the gradients of ", kMaxConsecutiveSkips, " steps in a row, the last of them ", step,
                              ", were not finite; lower optimizer.lr or set training.max_grad_norm")));
-  } else if (EvaluationIsDue(decision.job(), step)) {
-    StartEvaluation(decision);
   } else {
-    StartNextStep(decision);
+    GoOnAfterLastStep(decision);
   }
 }
 
@@ -123,11 +113,32 @@ bool IsLastStep(const JobRecord& job, uint64_t step) {
   return step >= job.history.spec->training().steps() || job.history.state == v1::JOB_STATE_CANCELLING;
 }
 
+void SendCommit(JobDecision& decision) {
+  v1::CoordinatorMessage message;
+  const v1::CommitRecord& record = decision.history().last_commit;
+  *message.mutable_commit_step()->mutable_record() = record;
+  message.mutable_commit_step()->set_want_digests(IsLastStep(decision.job(), record.step()));
+  decision.progress().commit_sent = Step(record.step());
+  decision.SendToAll(message);
+}
+
+void GoOnAfterLastStep(JobDecision& decision) {
+  const uint64_t step = decision.history().last_commit.step();
+  if (step > 0 && EvaluationIsDue(decision.job(), step)) {
+    StartEvaluation(decision);
+  } else {
+    StartNextStep(decision);
+  }
+}
+
 void StartNextStep(JobDecision& decision) {
-  if (decision.history().state == v1::JOB_STATE_PAUSED) {
-    decision.progress().phase = Phase::kPaused;
-  } else if (IsLastStep(decision.job(), decision.history().last_commit.step())) {
+  const bool is_paused = decision.history().state == v1::JOB_STATE_PAUSED;
+  if (!is_paused && IsLastStep(decision.job(), decision.history().last_commit.step())) {
     FinishTraining(decision);
+  } else if (EndForLeaver(decision)) {
+    return;
+  } else if (is_paused) {
+    decision.EnterPhase(Phase::kPaused);
   } else {
     RunTrainingStep(decision);
   }

@@ -1,5 +1,6 @@
 #include "coordinator/testing/decide_harness.h"
 
+#include <algorithm>
 #include <utility>
 #include <variant>
 
@@ -102,11 +103,40 @@ void DecideHarness::Lose(const std::string& name, const absl::Status& why) {
 
 void DecideHarness::Pass(absl::Duration time) {
   const absl::Duration end = now + time;
-  while (NextDeadline(state) <= end) {
-    now = std::max(now, NextDeadline(state));
-    Feed(Tick{});
+  while (true) {
+    const absl::Duration next = std::min(NextDeadline(state), next_beat_);
+    if (next > end) break;
+    now = std::max(now, next);
+    if (now >= next_beat_) {
+      next_beat_ = now + state.options().heartbeat_interval;
+      Beat();
+    } else {
+      Feed(Tick{});
+    }
   }
   now = end;
+}
+
+void DecideHarness::Beat() {
+  const std::map<std::string, SessionId> beating = sessions;
+  for (const auto& [name, session] : beating) {
+    if (silent.contains(name) || !workers.contains(name)) continue;
+    v1::WorkerMessage message;
+    v1::Fence& fence = *message.mutable_fence();
+    fence.set_incarnation(workers.at(name)->incarnation().value());
+    fence.set_coordinator_term(term_);
+    const auto run = runs.find(name);
+    if (run != runs.end()) {
+      *message.mutable_heartbeat()->mutable_run() = run->second;
+      const auto& worker_job = worker(name).job;
+      if (worker_job.has_value()) {
+        fence.set_job(worker_job->value());
+        fence.set_epoch(job(*worker_job).history.epoch.value());
+      }
+    }
+    message.mutable_heartbeat()->set_sequence(1);
+    Feed(WorkerSaid{session, message});
+  }
 }
 
 bool DecideHarness::Say(const std::string& worker, const v1::WorkerMessage& message) {
@@ -127,27 +157,30 @@ void DecideHarness::Restart() {
   planning.reset();
   directory.reset();
   manifest.reset();
+  later_plannings_.clear();
+  later_directories_.clear();
+  later_manifests_.clear();
   BeginTerm(term_ + 1);
   Feed(Restarted{});
 }
 
 bool DecideHarness::FinishPlanning(std::shared_ptr<const JobPlan> plan) {
-  const StartPlanning order = *std::exchange(planning, std::nullopt);
+  const StartPlanning order = Take(planning, later_plannings_);
   return Feed(PlanReady{order.job, order.attempt, std::move(plan), ""});
 }
 
 bool DecideHarness::FinishPlanning(const absl::Status& status, const std::string& failure_reason) {
-  const StartPlanning order = *std::exchange(planning, std::nullopt);
+  const StartPlanning order = Take(planning, later_plannings_);
   return Feed(PlanReady{order.job, order.attempt, status, failure_reason});
 }
 
 bool DecideHarness::FinishDirectory(absl::StatusOr<std::string> path) {
-  const MakeDirectory order = *std::exchange(directory, std::nullopt);
+  const MakeDirectory order = Take(directory, later_directories_);
   return Feed(DirectoryMade{order.job, order.epoch, std::move(path)});
 }
 
 bool DecideHarness::FinishManifest(const absl::Status& status) {
-  const WriteManifest order = *std::exchange(manifest, std::nullopt);
+  const WriteManifest order = Take(manifest, later_manifests_);
   return Feed(ManifestWritten{order.job, order.epoch, status});
 }
 
@@ -168,9 +201,13 @@ bool DecideHarness::StepAny() {
     Step(name);
     return true;
   }
-  if (directory.has_value()) return FinishDirectory(absl::StrCat(directory->parent, "/step"));
-  if (manifest.has_value()) return FinishManifest(absl::OkStatus());
-  return false;
+  if (directory.has_value()) {
+    FinishDirectory(absl::StrCat(directory->parent, "/step"));
+    return true;
+  }
+  if (!manifest.has_value()) return false;
+  FinishManifest(absl::OkStatus());
+  return true;
 }
 
 void DecideHarness::RunUntilQuiet() {

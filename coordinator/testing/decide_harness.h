@@ -6,7 +6,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/time/time.h"
@@ -34,7 +36,7 @@ class DecideHarness {
   void Break(const std::string& name, const absl::Status& why = absl::UnavailableError("stream reset"));
   // The process dies, and the grace passes.
   void Lose(const std::string& name, const absl::Status& why = absl::UnavailableError("stream reset"));
-  // Time passes, and the coordinator looks whenever it has to.
+  // Time passes: the coordinator looks whenever it has to, and workers that have a session send heartbeats.
   void Pass(absl::Duration time);
   JobId Submit(const v1::JobSpec& spec, const std::string& submission_id = "");
   // The coordinator dies and another begins from the journal. The workers' processes are as they were, and have no
@@ -71,6 +73,8 @@ class DecideHarness {
   std::map<std::string, std::unique_ptr<FakeWorker>> workers;
   std::map<std::string, std::deque<v1::CoordinatorMessage>> inbox;
   std::map<std::string, std::vector<v1::CoordinatorMessage>> sent;
+  std::set<std::string> silent;                      // of these no heartbeats come
+  std::map<std::string, v1::RunState> runs;          // that heartbeats tell
   std::map<std::string, SessionId> sessions;         // of those that are connected
   std::map<SessionId, absl::Status> ended_sessions;  // by the coordinator
   std::vector<v1::JobStatus> statuses;
@@ -79,6 +83,7 @@ class DecideHarness {
   std::map<JobId, std::vector<v1::StepEvent>> events_of;
   std::vector<v1::EventNote> notes;
   std::vector<KeepLogLines> log_lines;
+  // Under way, the oldest of each kind; others follow when it is finished.
   std::optional<StartPlanning> planning;
   std::optional<MakeDirectory> directory;
   std::optional<WriteManifest> manifest;
@@ -91,18 +96,40 @@ class DecideHarness {
   void RunEffect(const AppendEntry& effect);
   void RunEffect(const ObserveFact& effect) { state.Observe(effect); }
   void RunEffect(const SendToWorker& effect);
-  void RunEffect(const StartPlanning& effect) { planning = effect; }
-  void RunEffect(const MakeDirectory& effect) { directory = effect; }
-  void RunEffect(const WriteManifest& effect) { manifest = effect; }
+  void RunEffect(const StartPlanning& effect) { Order(effect, planning, later_plannings_); }
+  void RunEffect(const MakeDirectory& effect) { Order(effect, directory, later_directories_); }
+  void RunEffect(const WriteManifest& effect) { Order(effect, manifest, later_manifests_); }
   void RunEffect(const EndSession& effect);
   void RunEffect(const KeepLogLines& effect) { log_lines.push_back(effect); }
   void RunEffect(const AnswerRequest& effect) { answer = effect.answer; }
   void RunEffect(const RequestTick&) { tick_requested_ = true; }
 
+  template <typename T>
+  void Order(const T& order, std::optional<T>& first, std::deque<T>& later) {
+    if (first.has_value()) {
+      later.push_back(order);
+    } else {
+      first = order;
+    }
+  }
+  template <typename T>
+  T Take(std::optional<T>& first, std::deque<T>& later) {
+    T order = *std::exchange(first, std::nullopt);
+    if (!later.empty()) {
+      first = later.front();
+      later.pop_front();
+    }
+    return order;
+  }
   void Note(const v1::JobEvent& event, const JobId& job);
+  void Beat();
 
+  std::deque<StartPlanning> later_plannings_;
+  std::deque<MakeDirectory> later_directories_;
+  std::deque<WriteManifest> later_manifests_;
   uint64_t term_ = 0;
   uint64_t last_session_ = 0;
+  absl::Duration next_beat_;
   bool tick_requested_ = false;
 };
 

@@ -34,6 +34,13 @@ v1::Hello FakeWorker::hello() const {
   hello.set_memory_bytes(uint64_t{1} << 30);
   hello.set_max_threads(2);
   hello.set_protocol_version(kProtocolVersion);
+  if (job_.empty()) return hello;
+  v1::HeldJob& held = *hello.mutable_held();
+  held.set_job(job_);
+  held.set_epoch(epoch_);
+  held.set_applied_step(applied_step_);
+  held.set_prepared_step(prepared_step_);
+  *held.mutable_last_commit() = last_commit_;
   return hello;
 }
 
@@ -41,28 +48,59 @@ std::optional<v1::WorkerMessage> FakeWorker::Answer(const v1::CoordinatorMessage
   v1::WorkerMessage answer;
   *answer.mutable_fence() = message.fence();
   STAGECOACH_CHECK(message.fence().incarnation() == incarnation_.value());
+  if (message.fence().job() == job_ && message.fence().epoch() < epoch_) return std::nullopt;
   if (message.has_assign_stages()) {
-    epoch_ = message.fence().epoch();
-    num_updates_ = 0;
-    assignment_ = message.assign_stages();
-    answer.mutable_stages_prepared()->set_endpoint(absl::StrCat("endpoint of ", id_.value()));
-    return answer;
-  }
-  if (message.fence().epoch() < epoch_) return std::nullopt;
-  if (message.has_connect_peers()) {
+    AnswerAssignment(message, answer);
+  } else if (message.has_connect_peers()) {
     answer.mutable_peers_connected();
   } else if (message.has_run_step()) {
     AnswerRunStep(message.run_step(), answer);
   } else if (message.has_commit_step()) {
-    AnswerCommit(message.commit_step(), *answer.mutable_step_applied());
+    AnswerCommit(message.commit_step(), answer);
   } else if (message.has_write_checkpoint()) {
     AnswerWriteCheckpoint(message.write_checkpoint(), *answer.mutable_shard_written());
   } else if (message.has_abort()) {
-    answer.mutable_aborted();
+    if (message.fence().job() == job_) epoch_ = message.fence().epoch();
+    NoteCommit(message.abort().last_commit());
+    answer.mutable_aborted()->set_applied_step(applied_step_);
+    answer.mutable_aborted()->set_prepared_step(prepared_step_);
   } else {
+    if (message.has_release()) Release();
     return std::nullopt;
   }
   return answer;
+}
+
+void FakeWorker::AnswerAssignment(const v1::CoordinatorMessage& message, v1::WorkerMessage& answer) {
+  if (message.fence().job() != job_) Release();
+  job_ = message.fence().job();
+  epoch_ = message.fence().epoch();
+  assignment_ = message.assign_stages();
+  NoteCommit(assignment_.last_commit());
+  prepared_step_ = 0;  // its verdict is known: it will be run again
+  if (applied_step_ != assignment_.last_commit().step()) {
+    answer.mutable_failure()->set_code(static_cast<int>(absl::StatusCode::kFailedPrecondition));
+    answer.mutable_failure()->set_message(absl::StrCat("the state is of step ", applied_step_));
+    return;
+  }
+  answer.mutable_stages_prepared()->set_endpoint(absl::StrCat("endpoint of ", id_.value()));
+  answer.mutable_stages_prepared()->set_applied_step(applied_step_);
+}
+
+// Applies what it has prepared when this is the verdict on it.
+void FakeWorker::NoteCommit(const v1::CommitRecord& record) {
+  if (record.step() > last_commit_.step()) last_commit_ = record;
+  if (record.step() == 0 || record.step() != prepared_step_) return;
+  prepared_step_ = 0;
+  applied_step_ = record.step();
+  num_updates_ = record.num_updates();
+  state_ = Hash(absl::StrCat(state_, record.SerializeAsString()));
+}
+
+void FakeWorker::Release() {
+  job_.clear();
+  epoch_ = applied_step_ = prepared_step_ = num_updates_ = state_ = 0;
+  last_commit_.Clear();
 }
 
 template <typename Visit>
@@ -76,7 +114,7 @@ void FakeWorker::ForEachOwnedParameter(Visit visit) const {
   }
 }
 
-void FakeWorker::AnswerRunStep(const v1::RunStep& run, v1::WorkerMessage& answer) const {
+void FakeWorker::AnswerRunStep(const v1::RunStep& run, v1::WorkerMessage& answer) {
   if (run.evaluation()) {
     v1::EvaluationDone& done = *answer.mutable_evaluation_done();
     done.set_step(run.step());
@@ -84,6 +122,8 @@ void FakeWorker::AnswerRunStep(const v1::RunStep& run, v1::WorkerMessage& answer
     AddLossParts(run, FakeValidationLoss(run.step()), *done.mutable_loss_parts());
     return;
   }
+  STAGECOACH_CHECK(run.step() == applied_step_ + 1 && prepared_step_ == 0);
+  prepared_step_ = run.step();
   v1::StepPrepared& vote = *answer.mutable_step_prepared();
   vote.set_step(run.step());
   ForEachOwnedParameter([&](const std::string& name) {
@@ -111,8 +151,10 @@ void FakeWorker::AddLossParts(const v1::RunStep& run, double loss,
   }
 }
 
-void FakeWorker::AnswerCommit(const v1::CommitStep& commit, v1::StepApplied& applied) {
-  num_updates_ = commit.record().num_updates();
+void FakeWorker::AnswerCommit(const v1::CommitStep& commit, v1::WorkerMessage& answer) {
+  NoteCommit(commit.record());
+  STAGECOACH_CHECK(applied_step_ == commit.record().step());
+  v1::StepApplied& applied = *answer.mutable_step_applied();
   applied.set_step(commit.record().step());
   applied.set_num_updates(num_updates_);
   if (commit.want_digests()) AddDigests(*applied.mutable_digests());
@@ -138,7 +180,7 @@ void FakeWorker::AddDigests(google::protobuf::RepeatedPtrField<v1::TensorDigestR
       report.set_dtype(v1::DTYPE_F32);
       report.add_shape(kParameterElements);
       report.set_low(Hash(report.name()));
-      report.set_high(num_updates_);
+      report.set_high(state_);
       report.set_optimizer_state(optimizer_state);
     }
   });

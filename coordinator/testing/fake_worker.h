@@ -12,8 +12,9 @@
 
 namespace stagecoach {
 
-// Answers a coordinator as a worker does, without a device: norms are functions of tensor names, losses of the step.
-// Used by one thread.
+// Answers a coordinator as a worker does, without a device: norms are functions of tensor names, losses of the step,
+// and the state's digest of the commit records applied, in their order. Keeps its state over epochs, and what it has
+// prepared until it knows the verdict. Used by one thread.
 class FakeWorker {
  public:
   // With `files` it writes its shards.
@@ -21,7 +22,7 @@ class FakeWorker {
 
   const WorkerId& id() const { return id_; }
   Incarnation incarnation() const { return incarnation_; }
-  v1::Hello hello() const;
+  v1::Hello hello() const;  // with what it holds
   // Nothing: the message needs no answer, or is older than the epoch.
   std::optional<v1::WorkerMessage> Answer(const v1::CoordinatorMessage& message);
 
@@ -30,9 +31,12 @@ class FakeWorker {
   std::string numerics_class = "fake";
 
  private:
-  void AnswerRunStep(const v1::RunStep& run, v1::WorkerMessage& answer) const;
+  void AnswerAssignment(const v1::CoordinatorMessage& message, v1::WorkerMessage& answer);
+  void AnswerRunStep(const v1::RunStep& run, v1::WorkerMessage& answer);
   void AddLossParts(const v1::RunStep& run, double loss, google::protobuf::RepeatedPtrField<v1::LossPart>& parts) const;
-  void AnswerCommit(const v1::CommitStep& commit, v1::StepApplied& applied);
+  void AnswerCommit(const v1::CommitStep& commit, v1::WorkerMessage& answer);
+  void NoteCommit(const v1::CommitRecord& record);
+  void Release();
   void AnswerWriteCheckpoint(const v1::WriteCheckpoint& write, v1::ShardWritten& written) const;
   // Parameters of the layers held here, each with one moment.
   void AddDigests(google::protobuf::RepeatedPtrField<v1::TensorDigestReport>& reports) const;
@@ -42,8 +46,13 @@ class FakeWorker {
   const WorkerId id_;
   const Incarnation incarnation_;
   FileSystem* const files_;
+  std::string job_;  // empty: none
   uint64_t epoch_ = 0;
+  uint64_t applied_step_ = 0;
+  uint64_t prepared_step_ = 0;  // 0: none
   uint64_t num_updates_ = 0;
+  uint64_t state_ = 0;
+  v1::CommitRecord last_commit_;
   v1::AssignStages assignment_;
 };
 

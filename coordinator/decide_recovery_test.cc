@@ -1,0 +1,350 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/decide.h"
+#include "coordinator/jobs/job_state.h"
+#include "coordinator/testing/decide_harness.h"
+
+namespace stagecoach {
+namespace {
+
+using Message = v1::CoordinatorMessage;
+using testing::HasSubstr;
+
+constexpr const char* kWorkers[] = {"a", "b", "c"};
+
+// A job of four steps on three workers, with validation after steps 2 and 4, and what an undisturbed run of it gives.
+class RecoveryTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    Begin(undisturbed_);
+    undisturbed_.RunUntilQuiet();
+    expected_ = undisturbed_.job(JobId("job")).history.checkpoints.at(0);
+    Begin(harness_);
+  }
+  static void Begin(DecideHarness& harness) {
+    for (const char* name : kWorkers) harness.Connect(name);
+    v1::JobSpec spec = SmallSpec();
+    spec.mutable_resources()->set_workers(3);
+    harness.Submit(spec);
+    harness.FinishPlanning(SmallPlan(3, /*num_validation_samples=*/4));
+  }
+  const JobRecord& record() const { return harness_.job(job_); }
+  v1::JobState state() const { return record().history.state; }
+  Phase phase() const { return record().progress.phase; }
+  uint64_t step() const { return record().history.last_commit.step(); }
+  void ReachPhase(Phase wanted) {
+    harness_.RunUntil([&] { return phase() == wanted; });
+    ASSERT_EQ(phase(), wanted);
+  }
+  void ReachStep(uint64_t wanted) {
+    harness_.RunUntil([&] { return step() == wanted && phase() == Phase::kTraining; });
+    ASSERT_EQ(step(), wanted);
+  }
+  void DialAll() {
+    for (const char* name : kWorkers) harness_.Dial(name);
+  }
+  // To the end, which is that of an undisturbed run.
+  void ExpectTheSameEnd() {
+    if (harness_.planning.has_value()) harness_.FinishPlanning(SmallPlan(3, 4));
+    harness_.RunUntilQuiet();
+    ASSERT_EQ(state(), v1::JOB_STATE_SUCCEEDED) << record().history.message;
+    const v1::CheckpointCompleted& checkpoint = record().history.checkpoints.back();
+    EXPECT_EQ(checkpoint.digest(), expected_.digest());
+    EXPECT_EQ(checkpoint.state_digest(), expected_.state_digest());
+    ASSERT_EQ(harness_.events.size(), 4u);
+    for (uint64_t i = 0; i < 4; ++i) {
+      EXPECT_EQ(harness_.events[i].step(), i + 1);
+      EXPECT_EQ(harness_.events[i].loss(), undisturbed_.events[i].loss());
+    }
+    EXPECT_EQ(harness_.validation_losses, undisturbed_.validation_losses);
+    for (const char* name : kWorkers) EXPECT_FALSE(harness_.worker(name).job.has_value());
+  }
+
+  DecideHarness undisturbed_;
+  v1::CheckpointCompleted expected_;
+  DecideHarness harness_;
+  const JobId job_{"job"};
+};
+
+TEST_F(RecoveryTest, ACoordinatorMayDieAfterAnyMessageAndTheBitsAreTheSame) {
+  int restarts = 0;
+  for (int at = 0;; ++at) {
+    harness_ = DecideHarness();
+    Begin(harness_);
+    int steps = 0;
+    harness_.RunUntil([&] { return steps++ == at; });
+    if (steps <= at) break;
+    if (state() == v1::JOB_STATE_PREPARING || HasEnded(state())) continue;
+    SCOPED_TRACE(absl::StrCat("after ", at, " messages, step ", step()));
+    ++restarts;
+    harness_.Restart();
+    EXPECT_EQ(state(), v1::JOB_STATE_RECOVERING);
+    DialAll();
+    ExpectTheSameEnd();
+  }
+  EXPECT_GT(restarts, 30);
+}
+
+TEST_F(RecoveryTest, EpochIsNewAndMembersPartitionAndScheduleAreTheSame) {
+  ReachStep(1);
+  const v1::Placement before = *record().history.placement;
+  const auto plan = record().history.plan;
+  harness_.Restart();
+  EXPECT_THAT(record().history.message, HasSubstr("waiting for 3 worker(s)"));
+  harness_.Dial("a");
+  harness_.Dial("c");
+  EXPECT_FALSE(harness_.planning.has_value());
+  harness_.Dial("b");
+  ASSERT_TRUE(harness_.planning.has_value());
+  EXPECT_EQ(harness_.planning->same_cut_as->SerializeAsString(), plan->SerializeAsString());
+  EXPECT_EQ(harness_.planning->workers[1].memory_bytes, uint64_t{1} << 30);
+  harness_.FinishPlanning(SmallPlan(3, 4));
+  EXPECT_EQ(record().history.epoch, Epoch(2));
+  ASSERT_EQ(record().history.placement->members_size(), 3);
+  for (int rank = 0; rank < 3; ++rank) {
+    EXPECT_EQ(record().history.placement->members(rank).SerializeAsString(), before.members(rank).SerializeAsString());
+  }
+  EXPECT_EQ(harness_.Sent("b", Message::kAssignStages).back().assign_stages().last_commit().step(), 1u);
+  harness_.RunUntil([&] { return phase() == Phase::kTraining; });
+  EXPECT_EQ(harness_.Sent("b", Message::kRunStep).back().run_step().step(), 2u);
+  EXPECT_EQ(DescribeJob(record()).recoveries(), 1u);
+}
+
+// The verdict on step 2 was sent to one worker, and the journal lost it with the power.
+TEST_F(RecoveryTest, AStepThatOneWorkerKnowsIsCommittedIsTakenOver) {
+  ReachStep(1);
+  harness_.RunUntil([&] { return step() == 2; });
+  harness_.Step("b");  // applies it
+  ASSERT_TRUE(harness_.journal.back().has_step_committed());
+  const v1::CommitRecord lost = harness_.journal.back().step_committed().record();
+  harness_.journal.pop_back();
+  harness_.events.pop_back();
+  harness_.Restart();
+  EXPECT_EQ(step(), 1u);
+  harness_.Dial("a");
+  EXPECT_EQ(step(), 1u);
+  harness_.Dial("b");
+  EXPECT_EQ(step(), 2u);
+  EXPECT_EQ(record().history.last_commit.SerializeAsString(), lost.SerializeAsString());
+  harness_.Dial("c");
+  ExpectTheSameEnd();
+}
+
+TEST_F(RecoveryTest, AMemberThatDoesNotComeBackInTimeIsTheCause) {
+  ReachStep(1);
+  harness_.Restart();
+  harness_.Dial("a");
+  harness_.Dial("c");
+  harness_.Pass(FleetOptions().reattach_timeout - absl::Milliseconds(1));
+  EXPECT_EQ(state(), v1::JOB_STATE_RECOVERING);
+  harness_.Pass(absl::Milliseconds(1));
+  EXPECT_EQ(state(), v1::JOB_STATE_FAILED);
+  EXPECT_EQ(record().history.reason, kReasonWorkerLost);
+  EXPECT_THAT(record().history.message,
+              HasSubstr("worker b (rank 1, stage 1) was lost: it has not dialled again in 10s"));
+  EXPECT_EQ(record().history.root_cause->worker(), "b");
+  EXPECT_FALSE(harness_.Sent("a", Message::kRelease).empty());
+  // It comes after all, and is told that the job goes on without it.
+  harness_.Dial("b");
+  EXPECT_EQ(harness_.Sent("b", Message::kAbort).back().fence().epoch(), 2u);
+  EXPECT_EQ(harness_.Sent("b", Message::kRelease).back().fence().job(), "job");
+}
+
+TEST_F(RecoveryTest, AMemberThatComesBackAsAnotherProcessIsLost) {
+  ReachStep(1);
+  harness_.Restart();
+  harness_.Dial("a");
+  harness_.Connect("b", /*incarnation=*/2);
+  EXPECT_EQ(state(), v1::JOB_STATE_FAILED);
+  EXPECT_EQ(record().history.root_cause->worker(), "b");
+  EXPECT_EQ(record().history.root_cause->incarnation(), 1u);
+}
+
+TEST_F(RecoveryTest, AMemberThatComesBackWithoutItsStateIsLost) {
+  ReachStep(2);
+  harness_.Restart();
+  harness_.Connect("b", /*incarnation=*/1);  // the state was dropped: it was an orphan for too long
+  harness_.Dial("a");
+  harness_.Dial("c");
+  EXPECT_EQ(state(), v1::JOB_STATE_FAILED);
+  EXPECT_THAT(record().history.message, HasSubstr("worker b (rank 1, stage 1) was lost: it has come back without"));
+}
+
+TEST_F(RecoveryTest, ACoordinatorMayDieWhileItRecovers) {
+  ReachStep(2);
+  for (int i = 0; i < 3; ++i) {
+    harness_.Restart();
+    DialAll();
+    harness_.FinishPlanning(SmallPlan(3, 4));
+    harness_.Step("b");  // knows the new epoch; the others do not
+  }
+  EXPECT_EQ(record().history.epoch, Epoch(4));
+  harness_.Restart();
+  DialAll();
+  ExpectTheSameEnd();
+}
+
+TEST_F(RecoveryTest, AJobWithoutAnEpochGoesBackToTheQueue) {
+  ReachPhase(Phase::kConnectingPeers);
+  harness_.Restart();
+  EXPECT_EQ(state(), v1::JOB_STATE_QUEUED);
+  DialAll();
+  for (const char* name : kWorkers) {
+    EXPECT_EQ(harness_.Sent(name, Message::kRelease).back().fence().epoch(), 2u);
+    while (harness_.Step(name)) {
+    }
+  }
+  ASSERT_TRUE(harness_.planning.has_value());
+  EXPECT_EQ(harness_.planning->same_cut_as, nullptr);
+  harness_.FinishPlanning(SmallPlan(3, 4));
+  EXPECT_EQ(record().history.epoch, Epoch(3));
+  ExpectTheSameEnd();
+}
+
+TEST_F(RecoveryTest, APausedJobRecoversAndStaysPaused) {
+  ReachStep(1);
+  harness_.Feed(PauseRequested{5, job_});
+  harness_.Restart();
+  EXPECT_EQ(state(), v1::JOB_STATE_PAUSED);
+  DialAll();
+  harness_.FinishPlanning(SmallPlan(3, 4));
+  harness_.RunUntilQuiet();
+  EXPECT_EQ(state(), v1::JOB_STATE_PAUSED);
+  EXPECT_EQ(phase(), Phase::kPaused);
+  EXPECT_EQ(step(), 1u);
+  harness_.Feed(ResumeRequested{6, job_});
+  EXPECT_TRUE(harness_.answer->ok());
+  EXPECT_EQ(state(), v1::JOB_STATE_RUNNING);
+  ExpectTheSameEnd();
+}
+
+TEST_F(RecoveryTest, AJobMayBePausedAndResumedWhileItRecovers) {
+  ReachStep(1);
+  harness_.Restart();
+  harness_.Feed(PauseRequested{5, job_});
+  EXPECT_EQ(state(), v1::JOB_STATE_PAUSED);
+  harness_.Feed(ResumeRequested{6, job_});
+  EXPECT_EQ(state(), v1::JOB_STATE_RECOVERING);
+  DialAll();
+  ExpectTheSameEnd();
+}
+
+TEST_F(RecoveryTest, ACancelledJobRecoversToWriteItsCheckpoint) {
+  ReachStep(2);
+  harness_.Feed(CancelRequested{5, job_});
+  harness_.Restart();
+  EXPECT_EQ(state(), v1::JOB_STATE_CANCELLING);
+  DialAll();
+  harness_.FinishPlanning(SmallPlan(3, 4));
+  harness_.RunUntilQuiet();
+  EXPECT_EQ(state(), v1::JOB_STATE_CANCELLED);
+  ASSERT_EQ(record().history.checkpoints.size(), 1u);
+  EXPECT_EQ(record().history.checkpoints[0].step(), 2u);
+}
+
+TEST_F(RecoveryTest, AJobMayBeCancelledWhileItRecovers) {
+  ReachStep(2);
+  harness_.Restart();
+  harness_.Feed(CancelRequested{5, job_});
+  EXPECT_EQ(state(), v1::JOB_STATE_CANCELLING);
+  DialAll();
+  harness_.FinishPlanning(SmallPlan(3, 4));
+  harness_.RunUntilQuiet();
+  EXPECT_EQ(state(), v1::JOB_STATE_CANCELLED);
+}
+
+TEST_F(RecoveryTest, TheFinalCheckpointAsksForDigestsAgain) {
+  ReachPhase(Phase::kWritingShards);
+  harness_.Restart();
+  DialAll();
+  harness_.FinishPlanning(SmallPlan(3, 4));
+  ReachPhase(Phase::kFinishing);
+  const Message commit = harness_.Sent("a", Message::kCommitStep).back();
+  EXPECT_EQ(commit.commit_step().record().step(), 4u);
+  EXPECT_TRUE(commit.commit_step().want_digests());
+  ExpectTheSameEnd();
+}
+
+TEST_F(RecoveryTest, AnEpochThatHadEndedIsNotRecovered) {
+  ReachStep(1);
+  v1::WorkerMessage failure = harness_.Fenced("a", job_);
+  failure.mutable_failure()->set_code(static_cast<int>(absl::StatusCode::kUnavailable));
+  failure.mutable_failure()->set_message("peer is gone");
+  harness_.Say("a", failure);
+  ASSERT_EQ(phase(), Phase::kAborting);
+  harness_.Restart();
+  EXPECT_EQ(state(), v1::JOB_STATE_FAILED);
+  EXPECT_THAT(record().history.message, HasSubstr("peer is gone"));
+}
+
+TEST_F(RecoveryTest, APlanThatIsCutOtherwiseFailsTheJob) {
+  ReachStep(1);
+  harness_.Restart();
+  DialAll();
+  auto plan = SmallPlan(3, 4);
+  plan->planned.plan.mutable_stages(1)->set_first_layer(0);
+  harness_.FinishPlanning(plan);
+  EXPECT_EQ(state(), v1::JOB_STATE_FAILED);
+  EXPECT_EQ(record().history.reason, kReasonPlanningFailed);
+}
+
+TEST_F(RecoveryTest, MessagesOfTheTermBeforeAreIgnored) {
+  ReachStep(1);
+  const v1::WorkerMessage applied = *harness_.workers["a"]->Answer(harness_.inbox["a"].front());
+  harness_.Restart();
+  DialAll();
+  EXPECT_FALSE(harness_.Say("a", applied));
+}
+
+// ---- a session that breaks, and is followed by another in time
+
+TEST_F(RecoveryTest, ASessionMayBreakAfterAnyMessageAndTheBitsAreTheSame) {
+  int breaks = 0;
+  for (int at = 0;; ++at) {
+    harness_ = DecideHarness();
+    Begin(harness_);
+    int steps = 0;
+    harness_.RunUntil([&] { return steps++ == at; });
+    if (steps <= at) break;
+    if (HasEnded(state())) continue;
+    SCOPED_TRACE(absl::StrCat("after ", at, " messages, step ", step()));
+    ++breaks;
+    const char* const name = kWorkers[at % 3];
+    harness_.Break(name);
+    EXPECT_EQ(harness_.worker(name).presence, WorkerPresence::kSuspect);
+    harness_.Pass(FleetOptions().suspect_grace - absl::Milliseconds(1));
+    harness_.Dial(name);
+    EXPECT_FALSE(HasEnded(state()));
+    ExpectTheSameEnd();
+  }
+  EXPECT_GT(breaks, 40);
+}
+
+TEST_F(RecoveryTest, ASecondSessionOfTheSameProcessEndsTheFirst) {
+  ReachStep(1);
+  const SessionId first = harness_.sessions.at("b");
+  harness_.Dial("b");
+  EXPECT_EQ(harness_.ended_sessions.at(first).code(), absl::StatusCode::kAborted);
+  EXPECT_EQ(record().history.epoch, Epoch(2));
+  ExpectTheSameEnd();
+}
+
+TEST_F(RecoveryTest, AMemberThatBreaksTwiceBeginsTwoEpochs) {
+  ReachStep(1);
+  harness_.Break("b");
+  harness_.Break("c");
+  harness_.Dial("c");
+  EXPECT_EQ(record().history.epoch, Epoch(2));
+  harness_.Dial("b");
+  EXPECT_EQ(record().history.epoch, Epoch(3));
+  ExpectTheSameEnd();
+}
+
+}  // namespace
+}  // namespace stagecoach

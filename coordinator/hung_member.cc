@@ -1,0 +1,48 @@
+#include "coordinator/hung_member.h"
+
+#include <vector>
+
+#include "coordinator/fleet/hang_verdict.h"
+#include "coordinator/fleet/worker_record.h"
+#include "coordinator/jobs/failure_cause.h"
+
+namespace stagecoach {
+namespace {
+
+// What a worker last said counts for so many intervals of its heartbeats.
+constexpr int kSilentIntervals = 4;
+
+MemberActivity ActivityOf(const WorkerRecord& worker, const JobRecord& job, uint32_t rank) {
+  const JobProgress& progress = job.progress;
+  const bool evaluates = progress.phase == Phase::kEvaluating;
+  const MemberProgress& said = progress.said[rank];
+  const PlannedJob& planned = progress.plan->planned;
+  return {.run = RunIn(worker, job.id, job.history.epoch),
+          .unmoved_since = worker.unmoved_since,
+          .heard_at = worker.last_seen,
+          .answered = evaluates ? said.evaluated : said.vote != nullptr,
+          .program = evaluates ? &planned.evaluation_programs[rank] : &planned.programs[rank]};
+}
+
+}  // namespace
+
+std::optional<HungMember> FindHungMember(absl::Duration now, const State& state, const JobRecord& job) {
+  const JobProgress& progress = job.progress;
+  if (progress.phase != Phase::kTraining && progress.phase != Phase::kEvaluating) return std::nullopt;
+  HangInput input;
+  input.ordered_at = progress.run_ordered;
+  input.step_seconds = progress.plan->planned.plan.step_seconds();
+  input.silent_after = kSilentIntervals * state.options().heartbeat_interval;
+  input.now = now;
+  for (uint32_t rank = 0; rank < progress.members->size(); ++rank) {
+    const auto worker = state.workers().find(progress.members->at(rank).worker);
+    if (worker == state.workers().end()) return std::nullopt;
+    input.members.push_back(ActivityOf(worker->second, job, rank));
+  }
+  const std::vector<HangBlame> blames = FindHang(input);
+  if (blames.empty()) return std::nullopt;
+  const WorkerRank rank = blames.front().rank;
+  return HungMember{rank, progress.members->at(rank.value()).worker, CauseOfHang(job, blames.front())};
+}
+
+}  // namespace stagecoach
