@@ -8,9 +8,7 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
-#include "client/embedded/in_process_session.h"
 #include "common/clock.h"
-#include "common/protocol_version.h"
 #include "common/status_macros.h"
 #include "coordinator/journal/memory_store.h"
 #include "coordinator/plan/planner.h"
@@ -18,6 +16,7 @@
 #include "worker/data/text_batch_source.h"
 #include "worker/model/device_stage_state.h"
 #include "worker/model/layered_stage.h"
+#include "worker/session/in_process_session.h"
 #include "worker/transport/in_process/in_process_transport.h"
 
 namespace stagecoach {
@@ -112,23 +111,22 @@ absl::Status EmbeddedRun::StartWorkers(uint32_t threads) {
   for (uint32_t index = 0; index < options_.num_workers; ++index) {
     agent_options.worker = WorkerId(absl::StrCat("worker-", index));
     agent_options.incarnation = NewIncarnation();
-    STAGECOACH_ASSIGN_OR_RETURN(workers_.emplace_back(), Agent::Create(agent_options, OpenSession(agent_options)));
+    workers_.push_back(Agent::Start(
+        agent_options, [this, incarnation = agent_options.incarnation] { return OpenSession(incarnation); }));
   }
   return absl::OkStatus();
 }
 
 // The worker's first message, Hello, connects it; everything after goes to the coordinator's queue.
-std::unique_ptr<Session> EmbeddedRun::OpenSession(const AgentOptions& agent) {
-  auto to_worker = std::make_shared<InProcessSession::ToWorker>(InProcessSession::kQueueCapacity);
+std::unique_ptr<Session> EmbeddedRun::OpenSession(Incarnation incarnation) {
+  auto to_worker = std::make_shared<ReceivedMessages>(InProcessSession::kQueueCapacity);
   const auto session = std::make_shared<std::atomic<uint64_t>>();  // 0: not connected
-  const auto deliver = [coordinator = coordinator_.get(), incarnation = agent.incarnation, to_worker,
-                        session](v1::WorkerMessage message) {
+  const auto deliver = [coordinator = coordinator_.get(), incarnation, to_worker, session](v1::WorkerMessage message) {
     if (!message.has_hello()) return coordinator->Deliver(SessionId(session->load()), std::move(message));
-    message.mutable_hello()->set_protocol_version(kProtocolVersion);
     const absl::StatusOr<SessionId> connected = coordinator->ConnectWorker(
         message.hello(), incarnation,
         {.send = [to_worker](v1::CoordinatorMessage reply) { return to_worker->Push(std::move(reply)); },
-         .end = [to_worker](const absl::Status&) { to_worker->Close(); }});
+         .end = [to_worker](const absl::Status& why) { to_worker->End(why); }});
     if (connected.ok()) session->store(connected->value());
     return connected.status();
   };

@@ -55,7 +55,7 @@ class EmbeddedRun {
   explicit EmbeddedRun(Options options);
   absl::Status Submit(const v1::JobSpec& spec);
   absl::Status StartWorkers(uint32_t threads);
-  std::unique_ptr<Session> OpenSession(const AgentOptions& agent);
+  std::unique_ptr<Session> OpenSession(Incarnation incarnation);
 
   const Options options_;
   const std::shared_ptr<MessageQueue<absl::StatusOr<v1::JobEvent>>> events_;

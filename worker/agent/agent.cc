@@ -8,7 +8,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/log.h"
 #include "worker/agent/report_messages.h"
-#include "worker/session/in_process_session.h"
 
 namespace stagecoach {
 namespace {
@@ -51,17 +50,6 @@ bool EndsTheWorker(const absl::Status& why) {
 
 std::unique_ptr<Agent> Agent::Start(AgentOptions options, SessionDialer dialer) {
   return absl::WrapUnique(new Agent(std::move(options), std::move(dialer)));
-}
-
-absl::StatusOr<std::unique_ptr<Agent>> Agent::Create(AgentOptions options, std::unique_ptr<Session> session) {
-  auto only = std::make_shared<std::unique_ptr<Session>>(std::move(session));
-  options.session.redial = {.first = absl::Hours(1), .longest = absl::Hours(1)};
-  return Start(std::move(options), [only]() -> std::unique_ptr<Session> {
-    if (*only != nullptr) return std::move(*only);
-    auto ended = std::make_shared<ReceivedMessages>(1);
-    return std::make_unique<InProcessSession>(
-        ended, [](v1::WorkerMessage) { return absl::UnavailableError("there was one session"); }, [] {});
-  });
 }
 
 Agent::Agent(AgentOptions options, SessionDialer dialer)
@@ -217,10 +205,14 @@ void Agent::Handle(v1::CoordinatorMessage message) {
 }
 
 void Agent::HandleWelcome(const v1::Welcome& welcome) {
+  if (keeper_.is_up()) return;
   keeper_.OnWelcome(welcome);
+  if (!keeper_.is_up()) return;
   executor_.interrupts().SetLeaseEnd(keeper_.lease_end());
   SendLeaving();
   SubmitNext();
+  MutexLock lock(mutex_);
+  ++status_.num_sessions;
 }
 
 void Agent::HandleDismiss() {

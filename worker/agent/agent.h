@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "common/mutex.h"
 #include "common/named_thread.h"
@@ -27,6 +26,7 @@ namespace stagecoach {
 struct AgentStatus {
   uint64_t dropped_messages = 0;  // older than what the worker knows
   v1::CommitRecord last_commit;   // the newest seen of the job held
+  uint64_t num_sessions = 0;      // that it was welcomed to
   bool in_session = false;        // welcomed
   bool holds_job = false;
 };
@@ -40,8 +40,6 @@ struct AgentStatus {
 class Agent {
  public:
   static std::unique_ptr<Agent> Start(AgentOptions options, SessionDialer dialer);
-  // With one session and no other.
-  static absl::StatusOr<std::unique_ptr<Agent>> Create(AgentOptions options, std::unique_ptr<Session> session);
   ~Agent();  // at once: interrupts what runs, and ends the session
 
   // Asks the coordinator to be dismissed, and ends when it is, or after options.leave_timeout; until then the worker

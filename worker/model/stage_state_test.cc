@@ -43,8 +43,7 @@ v1::CommitRecord Skip(uint64_t step, uint64_t num_updates) {
 class StageStateTest : public testing::TestWithParam<std::string> {
  protected:
   std::unique_ptr<StageState> Create(const SmallModel& model, uint32_t first, uint32_t last) {
-    return *StageState::Create(*device_, *stream_, model.Spec(), model.Graph(), LayerIndex(first),
-                               LayerIndex(last));
+    return *StageState::Create(*device_, *stream_, model.Spec(), model.Graph(), LayerIndex(first), LayerIndex(last));
   }
   static const StateTensor* Find(const StageState& state, const std::string& name) {
     for (const StateTensor& tensor : state.tensors()) {
@@ -102,8 +101,7 @@ TEST_P(StageStateTest, InitialValuesAreNormalAndDifferByTensorAndSeed) {
   EXPECT_EQ(first_values.size(), 3u);
   v1::JobSpec other = model.Spec();
   other.mutable_model()->mutable_init()->set_seed(99);
-  const auto other_state =
-      *StageState::Create(*device_, *stream_, other, model.Graph(), LayerIndex(1), LayerIndex(2));
+  const auto other_state = *StageState::Create(*device_, *stream_, other, model.Graph(), LayerIndex(1), LayerIndex(2));
   EXPECT_FALSE(first_values.contains(ValuesOf(Find(*other_state, "transformer.h.0.mlp.c_fc.weight")->tensor)[0]));
   EXPECT_EQ(ValuesOf(Find(*state, "transformer.h.0.ln_1.weight")->tensor), std::vector<double>(64, 1));
   EXPECT_EQ(ValuesOf(Find(*state, "transformer.h.0.ln_1.bias")->tensor), std::vector<double>(64, 0));
@@ -126,8 +124,8 @@ TEST_P(StageStateTest, BytesAreElementsTimesTheirSize) {
     model.tied = c.tied;
     v1::JobSpec spec = model.Spec();
     const auto expect_moments = [&](uint64_t moments) {
-      const auto state = *StageState::Create(*device_, *stream_, spec, model.Graph(),
-                                             LayerIndex(c.first), LayerIndex(c.last));
+      const auto state =
+          *StageState::Create(*device_, *stream_, spec, model.Graph(), LayerIndex(c.first), LayerIndex(c.last));
       EXPECT_EQ(state->bytes().parameters, c.values * element);
       EXPECT_EQ(state->bytes().gradients, c.accumulators * element);
       EXPECT_EQ(state->bytes().optimizer, moments * c.values * element);
@@ -356,9 +354,7 @@ TEST_P(StageStateTest, IsNotBuiltOnACancelledStream) {
 TEST_P(StageStateTest, RefusesWhatItCannotHold) {
   SmallModel model;
   const auto message = [&](const v1::ModelGraph& graph, const v1::JobSpec& spec, uint32_t last) {
-    return StageState::Create(*device_, *stream_, spec, graph, LayerIndex(0), LayerIndex(last))
-        .status()
-        .ToString();
+    return StageState::Create(*device_, *stream_, spec, graph, LayerIndex(0), LayerIndex(last)).status().ToString();
   };
   EXPECT_THAT(message(model.Graph(), model.Spec(), 5), HasSubstr("a stage of layers 0 to 5 in a model of 5 layers"));
   v1::ModelGraph graph = model.Graph();

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "tests/testing/worker/fake_batch_source.h"
@@ -32,6 +34,10 @@ AgentOptions AgentHarness::OptionsOf(uint32_t rank) {
       .numerics_class = "fake",
       .memory_bytes = 1 << 20,
       .max_threads = 4,
+      .build_version = "0.0.0",
+      .device = "fake device",
+      .host = "here",
+      .pid = 4711,
       .device_factory = [&worker](const DeviceOptions&) -> absl::StatusOr<std::unique_ptr<Device>> {
         ++worker.num_devices;
         return std::make_unique<FakeDevice>();
@@ -54,6 +60,8 @@ AgentOptions AgentHarness::OptionsOf(uint32_t rank) {
         return std::make_unique<FakeStage>(state, FakeStage::Options{.record = record_calls, .hook = worker.hook});
       },
       .clock = clock,
+      .session = {.redial = {.first = absl::ZeroDuration(), .longest = absl::ZeroDuration()},
+                  .orphan_timeout = std::nullopt},
       .connect_timeout = kAnswerTimeout,
       .transfer_timeout = kAnswerTimeout,
       .longest_sleep = kLongestSleep,
@@ -85,10 +93,17 @@ v1::Hello AgentHarness::Accept(uint32_t rank) {
   return message.hello();
 }
 
-void AgentHarness::Welcome(uint32_t rank) {
+v1::CoordinatorMessage AgentHarness::WelcomeMessage() const {
   v1::CoordinatorMessage message;
   *message.mutable_welcome() = welcome;
-  Send(rank, std::move(message));
+  return message;
+}
+
+void AgentHarness::Welcome(uint32_t rank) {
+  const Agent& agent = *workers_[rank].agent;
+  const uint64_t before = agent.status().num_sessions;
+  Send(rank, WelcomeMessage());
+  while (agent.status().num_sessions == before) std::this_thread::yield();
 }
 
 void AgentHarness::Break(uint32_t rank, const absl::Status& why) { workers_[rank].session->to_worker->End(why); }
@@ -100,6 +115,16 @@ void AgentHarness::Send(uint32_t rank, v1::CoordinatorMessage message) {
   fence.set_coordinator_term(term);
   if (fence.incarnation() == 0) fence.set_incarnation(100 + rank);
   ASSERT_TRUE(workers_[rank].session->to_worker->Push(std::move(message)).ok());
+}
+
+// It counts the message of an older term that comes last.
+void AgentHarness::AwaitRead(uint32_t rank) {
+  const Agent& agent = *workers_[rank].agent;
+  const uint64_t before = agent.status().dropped_messages;
+  --term;
+  Send(rank, Abort());
+  ++term;
+  while (agent.status().dropped_messages == before) std::this_thread::yield();
 }
 
 v1::WorkerMessage AgentHarness::Receive(uint32_t rank) {

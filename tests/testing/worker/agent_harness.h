@@ -53,10 +53,12 @@ class AgentHarness {
 
   // The next session that the worker dials, and its Hello; nobody has been welcomed yet.
   v1::Hello Accept(uint32_t rank);
-  void Welcome(uint32_t rank);
+  void Welcome(uint32_t rank);  // and waits until the worker has taken it
+  v1::CoordinatorMessage WelcomeMessage() const;
   void Break(uint32_t rank, const absl::Status& why = absl::UnavailableError("the stream broke"));
 
   void Send(uint32_t rank, v1::CoordinatorMessage message);
+  void AwaitRead(uint32_t rank);             // until the worker has taken all that was sent to it
   v1::WorkerMessage Receive(uint32_t rank);  // fails the test when nothing comes
   bool IsQuiet(uint32_t rank);               // nothing is there and nothing comes for a moment
 
