@@ -190,7 +190,7 @@ Decision Decider::operator()(const Tick&) const {
     OnPhaseDeadline(decision);
     return std::move(decision).Finish("the phase has lasted for too long");
   }
-  const JobRecord* next = NextInQueue(state_.jobs());
+  const JobRecord* next = NextInQueue(state_.jobs(), state_.active_jobs());
   if (next == nullptr) return Decision{{}, "nothing waits"};
   JobDecision decision = On(*next);
   if (!TryToStart(decision, state_.workers())) return Decision{{}, "the queue waits for workers"};

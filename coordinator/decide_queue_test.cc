@@ -112,6 +112,48 @@ TEST(DecideQueueTest, AnActiveNameIsTakenAndAnEndedOneGetsANumber) {
   EXPECT_EQ(harness.Submit(SmallSpec("gpt")).value(), "gpt-2");
 }
 
+TEST(DecideQueueTest, LargerPrioritiesLeaveTheQueueFirst) {
+  DecideHarness harness;
+  const auto submit = [&](const std::string& name, int32_t priority) {
+    v1::JobSpec spec = SmallSpec(name);
+    spec.mutable_limits()->set_priority(priority);
+    return harness.Submit(spec);
+  };
+  const JobId low = submit("low", -1), first = submit("first", 0), second = submit("second", 0),
+              high = submit("high", 7);
+  harness.Connect("a");
+  for (const JobId& next : {high, first, second, low}) {
+    ASSERT_TRUE(harness.planning.has_value());
+    EXPECT_EQ(harness.planning->job, next);
+    harness.FinishPlanning(SmallPlan(1));
+    harness.RunUntilQuiet();
+  }
+}
+
+TEST(DecideQueueTest, TheSameSubmissionIsTheSameJob) {
+  DecideHarness harness;
+  v1::JobSpec spec = SmallSpec("gpt");
+  (*spec.mutable_labels())["team"] = "a";
+  (*spec.mutable_labels())["project"] = "b";
+  const JobId job = harness.Submit(spec, "abc");
+  const size_t entries = harness.journal.size();
+  EXPECT_EQ(harness.Submit(spec, "abc"), job);
+  harness.Restart();
+  EXPECT_EQ(harness.Submit(spec, "abc"), job);
+  EXPECT_EQ(harness.journal.size(), entries + 1);  // the restart's
+  EXPECT_EQ(DescribeJob(harness.job(job)).submission_id(), "abc");
+
+  spec.mutable_training()->set_steps(5);
+  harness.Feed(JobRequested{2, spec, "abc"});
+  EXPECT_EQ(harness.answer->status().code(), absl::StatusCode::kAlreadyExists);
+  EXPECT_THAT(std::string(harness.answer->status().message()), HasSubstr("submission id abc is that of job gpt"));
+  // Also when threads were resolved, and when the job has ended.
+  harness.Feed(CancelRequested{3, job});
+  spec.mutable_training()->set_steps(4);
+  EXPECT_EQ(harness.Submit(spec, "abc"), job);
+  EXPECT_EQ(harness.Submit(spec, "def").value(), "gpt-2");
+}
+
 TEST(DecideQueueTest, AJobWithoutANameIsRefused) {
   DecideHarness harness;
   harness.Feed(JobRequested{1, SmallSpec(""), ""});

@@ -7,6 +7,9 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/jobs/job_end.h"
 #include "coordinator/jobs/job_state.h"
+#include "formats/file_digest.h"
+#include "google/protobuf/io/coded_stream.h"
+#include "google/protobuf/io/zero_copy_stream_impl_lite.h"
 
 namespace stagecoach {
 namespace {
@@ -24,6 +27,36 @@ absl::StatusOr<JobId> NewJobId(const Jobs& jobs, const std::string& name) {
   JobId id(name);
   for (int number = 2; jobs.contains(id); ++number) id = JobId(absl::StrCat(name, "-", number));
   return id;
+}
+
+// Null: there is none, or `submission_id` is empty.
+const JobRecord* FindSubmission(const Jobs& jobs, const std::string& submission_id) {
+  if (submission_id.empty()) return nullptr;
+  for (const auto& [id, job] : jobs) {
+    if (job.history.submission_id == submission_id) return &job;
+  }
+  return nullptr;
+}
+
+absl::StatusOr<JobId> SameSubmission(const JobRecord& known, const std::string& spec_digest) {
+  if (known.history.spec_digest == spec_digest) return known.id;
+  return absl::AlreadyExistsError(absl::StrCat("submission id ", known.history.submission_id, " is that of job ",
+                                               known.id.value(),
+                                               ", whose specification is another; submit with a new id"));
+}
+
+// Of its fields, whatever the order of maps.
+std::string DigestOf(const v1::JobSpec& spec) {
+  std::string bytes;
+  {
+    google::protobuf::io::StringOutputStream stream(&bytes);
+    google::protobuf::io::CodedOutputStream coded(&stream);
+    coded.SetSerializationDeterministic(true);
+    spec.SerializeToCodedStream(&coded);
+  }
+  FileDigest digest;
+  digest.Add(bytes.data(), bytes.size());
+  return digest.Hex();
 }
 
 uint32_t CommonThreads(const Workers& workers) {
@@ -63,20 +96,22 @@ std::string WhatIsMissing(const v1::JobSpec& spec, const Workers& workers) {
 }  // namespace
 
 Decision SubmitJob(const Jobs& jobs, const Workers& workers, const JobRequested& input) {
-  Decision decision;
-  absl::StatusOr<JobId> id = NewJobId(jobs, input.spec.name());
-  if (!id.ok()) {
-    decision.reason = "submission refused";
-    decision.effects.push_back(AnswerRequest{input.request, id.status()});
-    return decision;
+  const std::string digest = DigestOf(input.spec);
+  if (const JobRecord* known = FindSubmission(jobs, input.submission_id); known != nullptr) {
+    return {{AnswerRequest{input.request, SameSubmission(*known, digest)}}, "submitted before"};
   }
+  absl::StatusOr<JobId> id = NewJobId(jobs, input.spec.name());
+  if (!id.ok()) return {{AnswerRequest{input.request, id.status()}}, "submission refused"};
   v1::JournalEntry entry;
   v1::JobSubmitted& submitted = *entry.mutable_job_submitted();
   submitted.set_job(id->value());
+  submitted.set_submission_id(input.submission_id);
+  submitted.set_spec_digest(digest);
   *submitted.mutable_spec() = input.spec;
   if (input.spec.resources().threads_per_worker() == 0) {
     submitted.mutable_spec()->mutable_resources()->set_threads_per_worker(CommonThreads(workers));
   }
+  Decision decision;
   decision.reason = absl::StrCat("job ", id->value(), ": submitted");
   decision.effects.push_back(AppendEntry{std::move(entry)});
   decision.effects.push_back(AnswerRequest{input.request, *std::move(id)});
@@ -84,11 +119,16 @@ Decision SubmitJob(const Jobs& jobs, const Workers& workers, const JobRequested&
   return decision;
 }
 
-const JobRecord* NextInQueue(const Jobs& jobs) {
+const JobRecord* NextInQueue(const Jobs& jobs, const std::set<JobId>& active_jobs) {
+  // Smaller ones are first.
+  const auto place = [](const JobRecord& job) {
+    return std::pair(-int64_t{job.history.spec->limits().priority()}, job.history.submitted_at);
+  };
   const JobRecord* next = nullptr;
-  for (const auto& [id, job] : jobs) {
+  for (const JobId& id : active_jobs) {
+    const JobRecord& job = jobs.at(id);
     if (job.history.state != v1::JOB_STATE_QUEUED) continue;
-    if (next == nullptr || job.history.submitted_at < next->history.submitted_at) next = &job;
+    if (next == nullptr || place(job) < place(*next)) next = &job;
   }
   return next;
 }

@@ -2,6 +2,7 @@
 #define STAGECOACH_COORDINATOR_JOBS_QUEUE_H_
 
 #include <map>
+#include <set>
 #include <vector>
 
 #include "common/ids.h"
@@ -16,12 +17,14 @@ namespace stagecoach {
 using Jobs = std::map<JobId, JobRecord>;
 
 // Gives the job its id (its name, with a number behind it when an ended job has that) and resolves threads_per_worker
-// to what every connected worker offers. ALREADY_EXISTS: a job of this name has not ended. INVALID_ARGUMENT: the name
-// is empty.
+// to what every connected worker offers. The same submission id with the same specification is the same job.
+// ALREADY_EXISTS: a job of this name has not ended, or the submission id was used for another specification.
+// INVALID_ARGUMENT: the name is empty.
 Decision SubmitJob(const Jobs& jobs, const Workers& workers, const JobRequested& input);
 
-// The job that starts next: the one that was submitted first. Null: none waits.
-const JobRecord* NextInQueue(const Jobs& jobs);
+// Of those that have not ended, the job that starts next: that of the highest priority, of these the one that was
+// submitted first. It waits for as many workers as it needs, and others wait behind it. Null: none waits.
+const JobRecord* NextInQueue(const Jobs& jobs, const std::set<JobId>& active_jobs);
 
 // The idle workers that the job would get: of the numerics class that has the most, by worker id; empty: too few. With
 // a degree of auto all of them, at least resources.workers.
