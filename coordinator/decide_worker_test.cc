@@ -277,6 +277,20 @@ TEST_F(DecideWorkerTest, AMemberThatMovesIsNotBlamed) {
   EXPECT_EQ(history(job).state, v1::JOB_STATE_RUNNING);
 }
 
+// It waits for a slow peer, and then has to compute: the end of the wait is a move.
+TEST_F(DecideWorkerTest, AMemberIsNotBlamedForWhatItWaitedFor) {
+  const JobId job = StartJob();
+  v1::RunState waits = At(1, 3, "1F1");
+  waits.set_waiting(true);
+  for (uint64_t i = 0; i < 16; ++i) {
+    harness_.runs["a"] = At(1, i / 4, "0F");
+    harness_.runs["b"] = i < 8 ? waits : At(1, 3, "1F1");
+    harness_.runs["c"] = At(1, i / 4, "2F");
+    harness_.Pass(absl::Milliseconds(240));
+  }
+  EXPECT_EQ(history(job).state, v1::JOB_STATE_RUNNING);
+}
+
 TEST_F(DecideWorkerTest, NobodyHangsWhileNothingRuns) {
   v1::JobSpec spec = SmallSpec();
   const JobId job = StartJob(spec);

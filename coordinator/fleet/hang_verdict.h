@@ -15,10 +15,10 @@ namespace stagecoach {
 
 // What is known of one member of an epoch while a run of the program is in flight. Times are the coordinator's clock.
 struct MemberActivity {
-  std::optional<v1::RunState> run;            // of its newest heartbeat; nullopt: it runs no program
-  absl::Duration unmoved_since;               // since when (run, instruction), or that there is no run, has not changed
-  absl::Duration heard_at;                    // when the newest heartbeat came
-  bool answered = false;                      // its part of the run is done: it waits for the verdict
+  std::optional<v1::RunState> run;  // of its newest heartbeat; nullopt: it runs no program
+  absl::Duration unmoved_since;     // since when (run, instruction, wait), or that there is no run, is the same
+  absl::Duration heard_at;          // when the newest heartbeat came
+  bool answered = false;            // its part of the run is done: it waits for the verdict
   const v1::StageProgram* program = nullptr;  // that was ordered; not null
 };
 

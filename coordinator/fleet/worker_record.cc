@@ -1,5 +1,6 @@
 #include "coordinator/fleet/worker_record.h"
 
+#include <tuple>
 #include <utility>
 
 namespace stagecoach {
@@ -25,7 +26,8 @@ void NoteRun(absl::Duration now, const v1::WorkerMessage& heartbeat, WorkerRecor
   std::optional<v1::RunState> run;
   if (heartbeat.heartbeat().has_run()) run = heartbeat.heartbeat().run();
   const auto position = [](const std::optional<v1::RunState>& state) {
-    return state.has_value() ? std::pair(state->run(), state->instruction()) : std::pair<uint64_t, uint64_t>();
+    return state.has_value() ? std::tuple(state->run(), state->instruction(), state->waiting(), state->channel())
+                             : std::tuple<uint64_t, uint64_t, bool, uint32_t>();
   };
   const bool same = job == worker.run_job && epoch == worker.run_epoch && run.has_value() == worker.run.has_value() &&
                     position(run) == position(worker.run);

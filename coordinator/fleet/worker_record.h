@@ -42,7 +42,7 @@ struct WorkerRecord {
   JobId run_job;
   Epoch run_epoch;
   std::optional<v1::RunState> run;
-  absl::Duration unmoved_since;  // (job, epoch, run, instruction), or that nothing runs, is the same
+  absl::Duration unmoved_since;  // (job, epoch, run, instruction, wait), or that nothing runs, is the same
   // Incarnations that later ones took the place of: they do not come back.
   std::vector<Incarnation> superseded;
 };
