@@ -302,6 +302,21 @@ TEST_F(RecoveryTest, MessagesOfTheTermBeforeAreIgnored) {
   EXPECT_FALSE(harness_.Say("a", applied));
 }
 
+// Without the lease that c had of the coordinator before, it has left its peers alone.
+TEST_F(RecoveryTest, WhatBecomesOfTheOldEpochMeanwhileIsIgnored) {
+  ReachStep(1);
+  harness_.Restart();
+  harness_.Dial("a");
+  harness_.Dial("b");
+  v1::WorkerMessage failed = harness_.Fenced("b", job_);
+  failed.mutable_failure()->set_code(static_cast<int>(absl::StatusCode::kUnavailable));
+  failed.mutable_failure()->set_message("the peer is gone");
+  EXPECT_FALSE(harness_.Say("b", failed));
+  harness_.Dial("c");
+  EXPECT_FALSE(harness_.Say("b", failed));
+  ExpectTheSameEnd();
+}
+
 // ---- a session that breaks, and is followed by another in time
 
 TEST_F(RecoveryTest, ASessionMayBreakAfterAnyMessageAndTheBitsAreTheSame) {

@@ -112,6 +112,8 @@ void RequeueJob(JobDecision& decision, const std::string& message) {
 bool OnWorkerFailure(JobDecision& decision, WorkerRank rank, const v1::WorkerFailure& failure) {
   JobProgress& progress = decision.progress();
   if (HasAnswered(decision.said(rank))) return false;
+  // Of the epoch that the job is about to leave: its members lose each other one by one.
+  if (progress.phase == Phase::kReattaching || progress.phase == Phase::kReplanning) return false;
   decision.said(rank).aborted = true;
   const FailureCause cause = CauseOfFailure(decision.job(), rank, failure);
   if (!IsConsequence(failure)) {
