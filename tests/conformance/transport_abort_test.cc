@@ -102,22 +102,25 @@ TEST_P(TransportConformanceTest, NoCopyRunsOnAfterAbort) {
   const std::vector<std::byte> pattern = Pattern(kBytes, 1);
   for (const uint32_t aborter : {0u, 1u}) {
     MakePair();
-    auto begun = std::make_shared<FakeEvent>();
-    begun->Complete();
+    auto readable = std::make_shared<FakeEvent>();
+    auto writable = std::make_shared<FakeEvent>();
+    readable->Complete();
+    writable->Complete();
     auto sent = std::make_unique<std::vector<std::byte>>(pattern);
     auto received = std::make_unique<std::vector<std::byte>>(kBytes);
     absl::Status at_sender, at_receiver;
     NamedThread sending("send", [&] {
-      auto transfer = sender_->Send(Tag(0), *sent, nullptr);
+      auto transfer = sender_->Send(Tag(0), *sent, readable);
       at_sender = transfer.ok() ? (*transfer)->Wait(kLongWait) : transfer.status();
       if (aborter == 1) sent.reset();
     });
     NamedThread receiving("recv", [&] {
-      auto transfer = receiver_->Recv(Tag(0), *received, begun);
+      auto transfer = receiver_->Recv(Tag(0), *received, writable);
       at_receiver = transfer.ok() ? (*transfer)->Wait(kLongWait) : transfer.status();
       if (aborter == 0) received.reset();
     });
-    begun->WaitUntilAsked();
+    readable->WaitUntilAsked();
+    writable->WaitUntilAsked();
     const absl::Duration start = Clock::Real().Now();
     group_->at(aborter).Abort(kReason);
     EXPECT_LT(Clock::Real().Now() - start, kAbortBound);

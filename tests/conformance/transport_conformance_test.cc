@@ -94,11 +94,12 @@ TEST_P(TransportConformanceTest, WrongSizeIsDataLossAtBothEnds) {
 TEST_P(TransportConformanceTest, MorePostsThanSlotsAreInternal) {
   MakePair(/*num_slots=*/2);
   std::vector<std::byte> buffer(64), received(64);
-  ASSERT_TRUE(sender_->Send(Tag(0), buffer, nullptr).ok());
+  Transfer* send = *sender_->Send(Tag(0), buffer, nullptr);
   ASSERT_TRUE(sender_->Send(Tag(1), buffer, nullptr).ok());
   EXPECT_EQ(sender_->Send(Tag(2), buffer, nullptr).status().code(), absl::StatusCode::kInternal);
   Transfer* recv = *receiver_->Recv(Tag(0), received, nullptr);
   ASSERT_TRUE(recv->Wait(kLongWait).ok());
+  ASSERT_TRUE(send->Wait(kLongWait).ok());
   EXPECT_TRUE(sender_->Send(Tag(2), buffer, nullptr).ok());  // one slot is free again
 }
 
@@ -139,8 +140,8 @@ TEST_P(TransportConformanceTest, ManyChannelsInBothDirectionsAtOnce) {
       const std::vector<std::byte> sent = Pattern(3000, i + 1000 * worker);
       Transfer* recv = *in->Recv(Tag(i), received, nullptr);
       Transfer* send = *out->Send(Tag(i), sent, nullptr);
-      ASSERT_TRUE(recv->Wait(kLongWait).ok());
-      ASSERT_TRUE(send->Wait(kLongWait).ok());
+      ASSERT_EQ(recv->Wait(kLongWait), absl::OkStatus());
+      ASSERT_EQ(send->Wait(kLongWait), absl::OkStatus());
       ASSERT_EQ(received, Pattern(3000, i + 1000 * peer));
     }
   };

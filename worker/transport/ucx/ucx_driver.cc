@@ -1,0 +1,246 @@
+#include "worker/transport/ucx/ucx_driver.h"
+
+#include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <ctime>
+#include <iterator>
+
+#include "common/check.h"
+
+namespace stagecoach {
+namespace {
+
+// How long after a wait the progress thread leaves UCX alone: an executor that only moves data is back by then, and
+// what arrives while it computes waits no longer than this.
+constexpr std::chrono::microseconds kStandby(50);
+
+void SleepOn(int engine_fd, int wake_fd, UcxDriver::TimePoint deadline) {
+  pollfd polled[] = {{engine_fd, POLLIN, 0}, {wake_fd, POLLIN, 0}};
+  if (deadline == UcxDriver::TimePoint::max()) {
+    poll(polled, std::size(polled), -1);
+    return;
+  }
+  const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(deadline - std::chrono::steady_clock::now());
+  if (left.count() <= 0) return;
+  const timespec timeout = {left.count() / 1'000'000'000, left.count() % 1'000'000'000};
+  ppoll(polled, std::size(polled), &timeout, nullptr);
+}
+
+}  // namespace
+
+UcxDriver::UcxDriver(Engine& engine)
+    : engine_(engine),
+      wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
+      progress_("ucx", [this] { RunProgressThread(); }) {
+  STAGECOACH_CHECK(wake_fd_ >= 0);
+}
+
+UcxDriver::~UcxDriver() {
+  {
+    MutexLock lock(mutex_);
+    STAGECOACH_CHECK(torn_down_);
+    progress_ends_ = true;
+    resume_.NotifyAll();
+  }
+  progress_.Join();
+  close(wake_fd_);
+}
+
+void UcxDriver::Reserve(size_t num_transfers) {
+  MutexLock lock(mutex_);
+  std::rotate(posted_.begin(), posted_.begin() + static_cast<std::ptrdiff_t>(first_posted_), posted_.end());
+  first_posted_ = 0;
+  posted_.resize(posted_.size() + num_transfers);
+}
+
+bool UcxDriver::Post(UcxTransfer& transfer) {
+  MutexLock lock(mutex_);
+  if (torn_down_) return false;
+  STAGECOACH_CHECK(num_posted_ < posted_.size());  // a channel has no more posts than slots
+  posted_[(first_posted_ + num_posted_++) % posted_.size()] = &transfer;
+  if (aborting_) return true;  // Abort ends it
+  if (turn_ == 0 || IsProgressAsleep()) {
+    TakeTurn();
+    StartPosted();
+    LeaveTurn();
+  } else if (asleep_) {
+    WakeSleepers();
+  }
+  return true;
+}
+
+void UcxDriver::WaitUntil(absl::FunctionRef<bool()> done, TimePoint deadline) {
+  MutexLock lock(mutex_);
+  while (!done() && !torn_down_) {
+    if (!aborting_ && (turn_ == 0 || IsProgressAsleep())) {
+      if (Drive(TakeTurn(), done, deadline)) LeaveTurn();
+      if (std::chrono::steady_clock::now() >= deadline) return;
+      continue;
+    }
+    ++num_waiting_;
+    const bool in_time = changed_.WaitUntil(mutex_, deadline);
+    --num_waiting_;
+    if (!in_time) return;
+  }
+}
+
+bool UcxDriver::Run(absl::FunctionRef<void()> work) {
+  MutexLock lock(mutex_);
+  while (aborting_ ? !torn_down_ : turn_ != 0 && !asleep_) {
+    ++num_waiting_;
+    changed_.Wait(mutex_);
+    --num_waiting_;
+  }
+  if (torn_down_) return false;
+  TakeTurn();
+  mutex_.Unlock();
+  work();
+  const Results results = AskResults();
+  mutex_.Lock();
+  NoteResults(results);
+  LeaveTurn();
+  return true;
+}
+
+void UcxDriver::Abort(const absl::Status& reason) {
+  MutexLock lock(mutex_);
+  if (!aborting_) {
+    aborting_ = true;
+    abort_reason_ = reason;
+    WakeSleepers();
+    resume_.NotifyAll();
+    changed_.NotifyAll();
+    while (turn_ != 0 || num_sleepers_ > 0) changed_.Wait(mutex_);
+    TakeTurn();
+    StartPosted();
+    mutex_.Unlock();
+    engine_.TearDown(reason);
+    mutex_.Lock();
+    StartPosted();  // what was posted meanwhile fails too
+    turn_ = 0;
+    torn_down_ = true;
+    changed_.NotifyAll();
+  }
+  while (!torn_down_) changed_.Wait(mutex_);
+}
+
+absl::Status UcxDriver::abort_reason() const {
+  MutexLock lock(mutex_);
+  return abort_reason_;
+}
+
+void UcxDriver::RunProgressThread() {
+  MutexLock lock(mutex_);
+  while (!progress_ends_) {
+    const Turn before = last_turn_;
+    if (!aborting_ && !(has_work_ && turn_ == 0)) {
+      resume_.WaitUntil(mutex_, std::chrono::steady_clock::now() + kStandby);
+    }
+    if (progress_ends_) return;
+    if (!aborting_ && !has_work_ && last_turn_ != before) continue;  // an executor comes and goes
+    if (aborting_ || turn_ != 0) {                                   // an executor waits for long, or all is over
+      progress_parked_ = true;
+      resume_.Wait(mutex_);
+      progress_parked_ = false;
+      continue;
+    }
+    progress_turn_ = TakeTurn();
+    const auto somebody_waits = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return num_waiting_ > 0; };
+    if (Drive(progress_turn_, somebody_waits, TimePoint::max())) LeaveTurn();
+  }
+}
+
+UcxDriver::Turn UcxDriver::TakeTurn() {
+  turn_ = ++last_turn_;
+  asleep_ = false;
+  return turn_;
+}
+
+void UcxDriver::LeaveTurn() {
+  turn_ = 0;
+  if (num_waiting_ > 0 || aborting_) {
+    changed_.NotifyAll();
+  } else if (progress_parked_ || has_work_) {
+    resume_.NotifyOne();
+  }
+  // Who sleeps without the turn does not look after anything.
+  WakeSleepers();
+}
+
+void UcxDriver::WakeSleepers() {
+  if (num_sleepers_ == 0 || sleepers_leave_) return;
+  sleepers_leave_ = true;
+  eventfd_write(wake_fd_, 1);
+}
+
+bool UcxDriver::Drive(Turn turn, absl::FunctionRef<bool()> stop, TimePoint deadline) {
+  while (true) {
+    StartPosted();
+    const bool stepped = Step();
+    if (aborting_ || stop()) return true;
+    if (stepped || num_posted_ > 0) continue;
+    if (std::chrono::steady_clock::now() >= deadline) return true;
+    if (!Sleep(turn, stop, deadline)) return false;
+  }
+}
+
+bool UcxDriver::Sleep(Turn turn, absl::FunctionRef<bool()> stop, TimePoint deadline) {
+  mutex_.Unlock();
+  const bool prepared = engine_.PrepareToSleep();
+  const TimePoint wake = std::min(deadline, engine_.next_step());
+  const int descriptor = engine_.event_fd();
+  mutex_.Lock();
+  if (!prepared || aborting_ || num_posted_ > 0 || stop()) return true;
+  asleep_ = true;
+  ++num_sleepers_;
+  mutex_.Unlock();
+  SleepOn(descriptor, wake_fd_, wake);
+  mutex_.Lock();
+  if (--num_sleepers_ == 0 && sleepers_leave_) {
+    sleepers_leave_ = false;
+    eventfd_t ignored;
+    eventfd_read(wake_fd_, &ignored);
+  }
+  if (turn_ == turn) {
+    asleep_ = false;
+    return true;
+  }
+  if (aborting_) changed_.NotifyAll();
+  return false;
+}
+
+void UcxDriver::StartPosted() {
+  while (num_posted_ > 0) {
+    UcxTransfer& transfer = *posted_[first_posted_];
+    first_posted_ = (first_posted_ + 1) % posted_.size();
+    --num_posted_;
+    mutex_.Unlock();
+    engine_.Start(transfer);
+    const Results results = AskResults();
+    mutex_.Lock();
+    NoteResults(results);
+  }
+}
+
+bool UcxDriver::Step() {
+  mutex_.Unlock();
+  const bool stepped = engine_.Step();
+  const Results results = AskResults();
+  mutex_.Lock();
+  NoteResults(results);
+  return stepped;
+}
+
+UcxDriver::Results UcxDriver::AskResults() {
+  return {.settled = engine_.TakeSettled(), .has_work = engine_.has_work()};
+}
+
+void UcxDriver::NoteResults(const Results& results) {
+  if (results.settled && num_waiting_ > 0) changed_.NotifyAll();
+  has_work_ = results.has_work;
+}
+
+}  // namespace stagecoach

@@ -1,0 +1,198 @@
+#include "worker/transport/ucx/ucx_engine.h"
+
+#include <poll.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+#include "common/log.h"
+#include "common/status_macros.h"
+#include "worker/transport/ucx/ucx_mode.h"
+
+namespace stagecoach {
+namespace {
+
+// Between two questions to an event, which offers nothing to sleep on.
+constexpr std::chrono::microseconds kEventPollInterval(20);
+// Peers that never stop talking do not keep anybody.
+constexpr int kMostCatchUpSteps = 1000;
+// Of an abort, for the goodbyes to leave: a part of the 100 ms that it may take.
+constexpr std::chrono::milliseconds kLongestGoodbye(20);
+// With shared memory nobody says when a peer has made room: first after this time, then ever more seldom.
+constexpr std::chrono::microseconds kShortestRetry(20);
+constexpr std::chrono::microseconds kLongestRetry(1000);
+
+UcxDriver::TimePoint Now() { return std::chrono::steady_clock::now(); }
+
+}  // namespace
+
+absl::StatusOr<std::unique_ptr<UcxEngine>> UcxEngine::Create(const UcxTransportOptions& options,
+                                                             const TransportFence& fence, WorkerRank rank) {
+  std::unique_ptr<UcxEngine> engine(new UcxEngine());
+  STAGECOACH_ASSIGN_OR_RETURN(engine->worker_, UcxWorker::Create(options, *engine));
+  UcxEndpoint& endpoint = engine->endpoint_;
+  endpoint = {.mode = options.mode,
+              .token = RandomToken(),
+              .life_line = 0,
+              .host = HostIdentity::OfThisProcess(),
+              .address = engine->worker_->address()};
+  if (UcxErrorMode(options.mode) == UCP_ERR_HANDLING_MODE_NONE) {
+    endpoint.life_line = RandomToken();
+    STAGECOACH_ASSIGN_OR_RETURN(engine->life_line_, LifeLine::Create(endpoint.life_line));
+    STAGECOACH_RETURN_IF_ERROR(engine->life_line_->AddSource(engine->worker_->event_fd()));
+  }
+  engine->peers_ = std::make_unique<UcxPeers>(fence, rank, endpoint, *engine->worker_);
+  engine->edges_ = std::make_unique<UcxEdges>(*engine->worker_, *engine->peers_);
+  return engine;
+}
+
+UcxEngine::~UcxEngine() = default;
+
+absl::Status UcxEngine::Connect(std::span<const TransportPeer> list) {
+  STAGECOACH_RETURN_IF_ERROR(peers_->Start(list));
+  for (uint32_t rank = 0; life_line_ != nullptr && rank < peers_->size(); ++rank) {
+    UcxPeer* peer = peers_->Find(rank);
+    if (peer == nullptr) continue;
+    const absl::Status watched = life_line_->Watch(peer->endpoint.life_line, peer->rank);
+    if (!watched.ok()) LosePeer(*peer, watched.message());
+  }
+  return absl::OkStatus();
+}
+
+void UcxEngine::CatchUp() {
+  for (int i = 0; i < kMostCatchUpSteps && (Step() || !PrepareToSleep()); ++i) {
+  }
+}
+
+void UcxEngine::Start(UcxTransfer& transfer) { edges_->Start(transfer); }
+
+bool UcxEngine::Step() {
+  if (worker_ == nullptr) return false;
+  bool stepped = peers_->Deliver();
+  stepped = edges_->Move() || stepped;
+  if (worker_->Progress()) {
+    stepped = true;
+    peers_->Deliver();
+    edges_->Move();
+  }
+  if (stepped) retry_interval_ = {};
+  return stepped;
+}
+
+bool UcxEngine::PrepareToSleep() {
+  if (life_line_ == nullptr) return worker_->Arm();
+  const std::vector<WorkerRank> gone = life_line_->TakeGone();
+  for (const WorkerRank rank : gone) LosePeer(*peers_->Find(rank.value()), "its process or its transport has ended");
+  if (!gone.empty()) return false;
+  if (!edges_->is_blocked() && !peers_->has_letters()) return worker_->Arm();
+  // UCX would have us go on asking.
+  retry_interval_ = std::clamp(2 * retry_interval_, kShortestRetry, kLongestRetry);
+  return true;
+}
+
+UcxDriver::TimePoint UcxEngine::next_step() const {
+  if (edges_->waits_for_events()) return Now() + kEventPollInterval;
+  if (retry_interval_.count() > 0) return Now() + retry_interval_;
+  return UcxDriver::TimePoint::max();
+}
+
+bool UcxEngine::TakeSettled() {
+  const bool edges = edges_->TakeSettled();
+  return std::exchange(settled_, false) || edges;
+}
+
+int UcxEngine::event_fd() const { return life_line_ != nullptr ? life_line_->event_fd() : worker_->event_fd(); }
+
+void UcxEngine::OnMessage(const UcxMessage& message) {
+  const std::optional<UcxMessageHeader> header = ParseHeader(message.header);
+  if (!header.has_value()) return;
+  if (header->type == UcxMessageType::kHello) {
+    peers_->OnHello(message, header->to_token);
+    settled_ = true;
+    return;
+  }
+  // Of another epoch, or of a stranger.
+  if (header->to_token != endpoint_.token) return;
+  if (header->type == UcxMessageType::kWelcome) {
+    if (UcxPeer* peer = peers_->Find(header->from_rank); peer != nullptr) peers_->OnWelcome(*peer);
+    settled_ = true;
+    return;
+  }
+  if (header->type == UcxMessageType::kRefused || header->type == UcxMessageType::kGoodbye) {
+    const std::optional<UcxTextMessage> text = UcxTextMessage::Parse(message.header);
+    UcxPeer* peer = peers_->Find(header->from_rank);
+    if (!text.has_value() || peer == nullptr) return;
+    if (header->type == UcxMessageType::kRefused) peers_->OnRefused(header->from_rank, text->text);
+    LosePeer(*peer, text->text);
+    return;
+  }
+  UcxPeer* peer = peers_->FindConnected(header->from_rank);
+  if (peer != nullptr) OnEdgeMessage(*peer, *header, message);
+}
+
+void UcxEngine::OnEdgeMessage(UcxPeer& peer, const UcxMessageHeader& header, const UcxMessage& message) {
+  switch (header.type) {
+    case UcxMessageType::kOpen:
+    case UcxMessageType::kClose: {
+      const std::optional<UcxEdgeMessage> edge = UcxEdgeMessage::Parse(message.header);
+      if (!edge.has_value()) return;
+      if (header.type == UcxMessageType::kOpen) {
+        edges_->OnOpen(peer, *edge);
+      } else {
+        edges_->OnClose(peer, edge->key);
+      }
+      return;
+    }
+    case UcxMessageType::kMismatch: {
+      const std::optional<UcxTextMessage> mismatch = UcxTextMessage::Parse(message.header);
+      if (mismatch.has_value()) edges_->OnMismatch(peer, *mismatch);
+      return;
+    }
+    case UcxMessageType::kReady:
+      edges_->OnReady(peer, message, 0, header.num_ready);
+      return;
+    case UcxMessageType::kData:
+      edges_->OnData(peer, message);
+      edges_->OnReady(peer, message, 1, header.num_ready);
+      return;
+    default:
+      return;
+  }
+}
+
+void UcxEngine::OnEndpointFailed(WorkerRank peer, ucs_status_t status) {
+  UcxPeer* failed = peers_->Find(peer.value());
+  if (failed != nullptr) LosePeer(*failed, ucs_status_string(status));
+}
+
+void UcxEngine::LosePeer(UcxPeer& peer, absl::string_view why) {
+  if (!peers_->MarkGone(peer, why)) return;
+  edges_->FailPeer(peer, peer.gone);
+  settled_ = true;
+}
+
+void UcxEngine::TearDown(const absl::Status& reason) {
+  edges_->FailAll(reason);
+  SayGoodbye(reason);
+  worker_ = nullptr;
+  life_line_ = nullptr;
+}
+
+void UcxEngine::SayGoodbye(const absl::Status& reason) {
+  const UcxTextMessage goodbye{.type = UcxMessageType::kGoodbye,
+                               .end = 0,
+                               .text = std::string(reason.message().data(), reason.message().size())};
+  for (uint32_t rank = 0; rank < peers_->size(); ++rank) {
+    UcxPeer* peer = peers_->Find(rank);
+    if (peer != nullptr) peers_->Send(*peer, goodbye.Pack(peer->endpoint.token, peers_->self()));
+  }
+  const UcxDriver::TimePoint deadline = Now() + kLongestGoodbye;
+  while (peers_->Deliver(), peers_->has_letters() && Now() < deadline) {
+    if (worker_->Progress()) continue;
+    pollfd polled = {worker_->event_fd(), POLLIN, 0};
+    poll(&polled, 1, 1);
+  }
+}
+
+}  // namespace stagecoach

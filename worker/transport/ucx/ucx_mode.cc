@@ -1,0 +1,61 @@
+#include "worker/transport/ucx/ucx_mode.h"
+
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "worker/transport/ucx/ucx_message.h"
+
+namespace stagecoach {
+namespace {
+
+// Of UCX's buffers: one message with all that goes in front of its payload.
+constexpr char kSegmentSize[] = "62464";
+static_assert(kLargestPayload + kLargestTransferHeader + 512 <= 62464);
+
+}  // namespace
+
+absl::StatusOr<UcxMode> ParseUcxMode(absl::string_view text) {
+  for (const UcxMode mode : {UcxMode::kTcp, UcxMode::kShm}) {
+    if (text == UcxModeText(mode)) return mode;
+  }
+  return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is not a mode of ucx: use tcp or shm"));
+}
+
+const char* UcxModeText(UcxMode mode) {
+  switch (mode) {
+    case UcxMode::kTcp:
+      return "tcp";
+    case UcxMode::kShm:
+      return "shm";
+  }
+  return "unknown";
+}
+
+std::vector<UcxSetting> UcxSettings(const UcxTransportOptions& options) {
+  // Whole messages go at once, and not out of our memory later.
+  std::vector<UcxSetting> settings = {{"ZCOPY_THRESH", "inf", true}, {"RNDV_THRESH", "inf", true}};
+  const auto add = [&](std::vector<UcxSetting> more) { settings.insert(settings.end(), more.begin(), more.end()); };
+  switch (options.mode) {
+    case UcxMode::kTcp:
+      add({{"TLS", "tcp,self"},
+           {"NET_DEVICES", options.network_devices},
+           // Otherwise creating an endpoint waits for the peer's host, for minutes, and Abort with it.
+           {"CONN_NB", "y", true},
+           {"TX_SEG_SIZE", kSegmentSize, true},
+           {"RX_SEG_SIZE", kSegmentSize, true},
+           // The coordinator's leases see hosts that are gone, and UCX's own way makes connections do more.
+           {"KEEPALIVE_INTERVAL", "inf", true}});
+      break;
+    case UcxMode::kShm:
+      add({{"TLS", "sysv,self"}, {"MM_FIFO_ELEM_SIZE", kSegmentSize, true}});
+      break;
+  }
+  return settings;
+}
+
+bool IsUsableRoute(absl::string_view route) { return route == "tcp" || route == "sysv" || route == "posix"; }
+
+ucp_err_handling_mode_t UcxErrorMode(UcxMode mode) {
+  return mode == UcxMode::kTcp ? UCP_ERR_HANDLING_MODE_PEER : UCP_ERR_HANDLING_MODE_NONE;
+}
+
+}  // namespace stagecoach
