@@ -65,7 +65,8 @@ class DataPlane {
   };
   Transfer PostSend(TransportId id, const v1::ChannelSpec& spec, const Tag& tag, uint64_t payload);
   Transfer PostRecv(TransportId id, const v1::ChannelSpec& spec, const Tag& tag);
-  // nullopt: not complete. UNAVAILABLE: the peer is gone. What was sent, for both ends.
+  // nullopt: not complete. UNAVAILABLE: the peer is gone. INTERNAL: the ends have posted different things. What was
+  // sent, for both ends.
   absl::StatusOr<std::optional<uint64_t>> Check(const Transfer& transfer) const;
 
   // The next transfer to this worker never ends.
@@ -86,7 +87,7 @@ class DataPlane {
   struct Channel {
     std::vector<Post> sends, receives;
     std::set<size_t> complete;
-    std::set<size_t> lost;
+    std::set<size_t> mismatched;
   };
   using ChannelKey = std::tuple<TransportId, TransportId, uint32_t, uint32_t, int>;  // from, to, from stage, to, kind
 

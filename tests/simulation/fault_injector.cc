@@ -17,7 +17,7 @@ FaultInjector::FaultInjector(Surroundings surroundings, const Scenario& scenario
     : to_(surroundings), scenario_(scenario), coordinator_(coordinator), workers_(workers) {
   coordinator_.trouble = {.planning_fails = scenario_.planning_fails, .files_fail = scenario_.files_fail};
   if (scenario_.slow_tasks) coordinator_.trouble.slowest_task = absl::Seconds(2);
-  to_.network.SetHostile(scenario_.hostile);
+  to_.world.hostile = scenario_.hostile;
   to_.world.scheduler.After(scenario_.faults_end, [this] { Heal(); });
   if (!scenario_.faults.empty()) ScheduleNext();
 }
@@ -61,7 +61,7 @@ void FaultInjector::InjectIntoWorker(Fault fault, WorkerHost& host) {
     case Fault::kIsolateHost:
       return IsolateHost(host);
     case Fault::kBreakSession:
-      return to_.network.Break(worker.host(), /*silent=*/false);
+      return BreakSession(worker);
     case Fault::kBreakSilently:
       return to_.network.Break(worker.host(), /*silent=*/true);
     case Fault::kHangDevice:
@@ -75,18 +75,29 @@ void FaultInjector::InjectIntoWorker(Fault fault, WorkerHost& host) {
       return SlowDevice(host);
     case Fault::kLeave:
       worker.Leave();
-      return to_.world.scheduler.After(to_.world.random.Between(absl::Seconds(1), absl::Seconds(6)), [this, &host] {
-        if (!host.current().alive() && !healed_) host.Start();
-      });
+      return StartWhenGone(host);
     default:
       return;
   }
+}
+
+void FaultInjector::BreakSession(const SimulatedWorker& worker) {
+  // Who was broken off just before waits before it dials again: longer than the grace, perhaps.
+  if (scenario_.benign && !worker.was_answered()) return;
+  to_.network.Break(worker.host(), /*silent=*/false);
 }
 
 void FaultInjector::KillWorker(WorkerHost& host, bool silent) {
   host.current().Kill(silent);
   During(host.name(), to_.world.random.Between(absl::Milliseconds(10), kLongestDeath), [this, &host] {
     if (!host.current().alive() && !healed_) host.Start();
+  });
+}
+
+void FaultInjector::StartWhenGone(WorkerHost& host) {
+  to_.world.scheduler.After(to_.world.random.Between(absl::Milliseconds(100), absl::Seconds(2)), [this, &host] {
+    if (host.current().alive()) return StartWhenGone(host);
+    host.Start();
   });
 }
 
@@ -140,7 +151,7 @@ void FaultInjector::InjectIntoCoordinator(Fault fault) {
 void FaultInjector::Heal() {
   healed_ = true;
   to_.world.Note("faults end");
-  to_.network.SetHostile(false);
+  to_.world.hostile = false;
   to_.network.BreakDamaged();
   coordinator_.Heal();
   for (const auto& host : workers_) host->Heal();

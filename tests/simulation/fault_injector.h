@@ -27,6 +27,8 @@ class FaultInjector {
   void InjectIntoWorker(Fault fault, WorkerHost& host);
   void InjectIntoCoordinator(Fault fault);
   void KillWorker(WorkerHost& host, bool silent);
+  void BreakSession(const SimulatedWorker& worker);
+  void StartWhenGone(WorkerHost& host);
   void StopWorker(WorkerHost& host);
   void IsolateHost(WorkerHost& host);
   void HangDevice(WorkerHost& host);

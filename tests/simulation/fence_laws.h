@@ -18,8 +18,7 @@ class FenceLaws {
   FenceLaws(World& world, std::string worker, uint64_t incarnation)
       : world_(world), worker_(std::move(worker)), incarnation_(incarnation) {}
 
-  void OnActedOn(const v1::CoordinatorMessage& message) {
-    const v1::Fence& fence = message.fence();
+  void OnActedOn(const v1::Fence& fence, v1::CoordinatorMessage::MessageCase kind) {
     uint64_t& epoch = epochs_[fence.job()];
     if (fence.incarnation() != incarnation_ || fence.coordinator_term() < term_ || fence.epoch() < epoch) {
       world_.violations.Report("fencing law",
@@ -28,7 +27,9 @@ class FenceLaws {
     }
     term_ = std::max(term_, fence.coordinator_term());
     // Of the others, one that is newer than the worker's epoch is not followed.
-    if (message.has_assign_stages() || message.has_abort() || message.has_release()) epoch = fence.epoch();
+    const bool moves_on = kind == v1::CoordinatorMessage::kAssignStages || kind == v1::CoordinatorMessage::kAbort ||
+                          kind == v1::CoordinatorMessage::kRelease;
+    if (moves_on) epoch = std::max(epoch, fence.epoch());
   }
 
  private:

@@ -125,6 +125,9 @@ void JobLaws::OnUpdate(const std::string& worker, const JobId& id, const Simulat
 void JobLaws::OnAborted(const std::string& worker, const JobId& id, uint64_t applied_step,
                         const v1::CommitRecord& last_commit) {
   if (applied_step == last_commit.step()) return;
+  const Job* const job = Find(id.value());
+  // A worker that has missed its job's end is not told how far it came.
+  if (job == nullptr || (job->ended && last_commit.step() == 0)) return;
   // A loss of power forgets commits whose holders do not come in time.
   if (applied_step > last_commit.step() && power_was_lost_) return;
   Violate("commit law", id.value(),

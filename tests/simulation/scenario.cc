@@ -19,6 +19,12 @@ JobPlanned DrawJob(Random& random, uint32_t num_workers, absl::Duration latest) 
   return job;
 }
 
+// What workers hold survives it, and they are back in time.
+bool IsBenign(Fault fault) {
+  return fault == Fault::kBreakSession || fault == Fault::kSlowDevice || fault == Fault::kCrashCoordinator ||
+         fault == Fault::kLosePower || fault == Fault::kFillDisk || fault == Fault::kBreakFollowers;
+}
+
 }  // namespace
 
 Scenario DrawScenario(Random& random) {
@@ -31,15 +37,17 @@ Scenario DrawScenario(Random& random) {
   for (uint64_t i = 0; i < num_jobs; ++i) {
     scenario.jobs.push_back(DrawJob(random, scenario.num_workers, scenario.faults_end));
   }
-  scenario.hostile = random.Chance(0.2);
+  scenario.benign = random.Chance(0.25);
+  scenario.hostile = !scenario.benign && random.Chance(0.2);
   // Few kinds of faults, so that each has its time; in some runs only one.
-  const double share = random.Chance(0.3) ? 0.06 : 0.3;
-  for (int fault = 0; fault < kNumFaults; ++fault) {
-    if (random.Chance(share)) scenario.faults.push_back(static_cast<Fault>(fault));
+  const double share = random.Chance(0.3) ? 0.06 : scenario.benign ? 0.5 : 0.3;
+  for (int i = 0; i < kNumFaults; ++i) {
+    const auto fault = static_cast<Fault>(i);
+    if (random.Chance(share) && (IsBenign(fault) || !scenario.benign)) scenario.faults.push_back(fault);
   }
   scenario.mean_time_between_faults = random.Between(absl::Milliseconds(300), absl::Seconds(4));
-  if (random.Chance(0.1)) scenario.planning_fails = 0.3;
-  if (random.Chance(0.1)) scenario.files_fail = 0.3;
+  if (!scenario.benign && random.Chance(0.1)) scenario.planning_fails = 0.3;
+  if (!scenario.benign && random.Chance(0.1)) scenario.files_fail = 0.3;
   scenario.slow_tasks = random.Chance(0.2);
   return scenario;
 }

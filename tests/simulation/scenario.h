@@ -47,6 +47,7 @@ struct Scenario {
   uint32_t num_workers = 1;
   std::vector<JobPlanned> jobs;
   FleetOptions fleet;
+  bool benign = false;        // faults that lose nothing: no job may fail by them
   bool hostile = false;       // messages are lost one by one, repeated, reordered
   std::vector<Fault> faults;  // of which one happens now and then
   absl::Duration mean_time_between_faults = absl::InfiniteDuration();

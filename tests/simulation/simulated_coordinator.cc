@@ -23,6 +23,13 @@ SyncMode SyncModeOf(const v1::JournalEntry& entry) {
   return entry.has_step_committed() || entry.has_evaluation_completed() ? SyncMode::kBuffered : SyncMode::kSynced;
 }
 
+// Not what is known of a worker.
+bool TouchesJob(const Effect& effect) {
+  if (std::holds_alternative<RequestTick>(effect)) return false;
+  const auto* observed = std::get_if<ObserveFact>(&effect);
+  return observed == nullptr || std::holds_alternative<ProgressChanged>(observed->fact);
+}
+
 bool IsAboutJob(const v1::WorkerMessage& message) {
   return !message.has_hello() && !message.has_heartbeat() && !message.has_leaving() && !message.has_log_lines();
 }
@@ -82,9 +89,10 @@ bool SimulatedCoordinator::DiesHere() {
 ConnectionEnd<v1::WorkerMessage> SimulatedCoordinator::Accept(std::shared_ptr<Connection> connection) {
   const SessionId session(++last_session_);
   return {.on_message =
-              [this, session, connection](v1::WorkerMessage message) {
+              [this, session, connection, opened = false](v1::WorkerMessage message) mutable {
                 if (!process_.alive()) return;
-                if (!message.has_hello()) {
+                // Later ones open nothing.
+                if (!message.has_hello() || std::exchange(opened, true)) {
                   return Post([this, said = WorkerSaid{session, std::move(message)}] { Handle(said); });
                 }
                 Post([this, session, connection, message = std::move(message)] {
@@ -172,7 +180,7 @@ void SimulatedCoordinator::Handle(const Input& input) {
   std::vector<Input> inputs = {input};
   for (size_t i = 0; i < inputs.size() && alive(); ++i) {
     const Input one = inputs[i];
-    Decision decision = Decide(process_.now(), state_, one);
+    Decision decision = Decide(process_.now(), state_, WithPlantedBug(one));
     NoteDecision(one, decision);
     if (const auto* said = std::get_if<WorkerSaid>(&one)) CheckFence(*said, decision);
     Run(decision);
@@ -180,6 +188,16 @@ void SimulatedCoordinator::Handle(const Input& input) {
     std::move(more.begin(), more.end(), std::back_inserter(inputs));
   }
   if (alive()) CheckLeases();
+}
+
+Input SimulatedCoordinator::WithPlantedBug(const Input& input) const {
+  const auto* said = std::get_if<WorkerSaid>(&input);
+  if (world_.bug != PlantedBug::kAcceptOldEpoch || said == nullptr) return input;
+  WorkerSaid altered = *said;
+  v1::Fence& fence = *altered.message.mutable_fence();
+  const auto job = state_.jobs().find(JobId(fence.job()));
+  if (job != state_.jobs().end()) fence.set_epoch(std::max(fence.epoch(), job->second.history.epoch.value()));
+  return altered;
 }
 
 void SimulatedCoordinator::Run(Decision& decision) {
@@ -310,7 +328,7 @@ void SimulatedCoordinator::CheckFence(const WorkerSaid& said, const Decision& de
                       fence.coordinator_term() == state_.term().value() && job != state_.jobs().end() &&
                       !HasEnded(job->second.history.state) && fence.epoch() >= job->second.history.epoch.value() &&
                       worker->job == job->first;
-  if (counts || decision.effects.empty()) return;
+  if (counts || std::none_of(decision.effects.begin(), decision.effects.end(), TouchesJob)) return;
   world_.violations.Report("fencing law", absl::StrCat("the coordinator has acted on {", fence.ShortDebugString(),
                                                        "} in term ", state_.term().value(), ": ", decision.reason));
 }

@@ -74,6 +74,7 @@ class SimulatedCoordinator {
   void Pump();
   void ScheduleDeadline();
   void Handle(const Input& input);
+  Input WithPlantedBug(const Input& input) const;
   void Run(Decision& decision);
   // Whether the process ends here.
   bool DiesHere();

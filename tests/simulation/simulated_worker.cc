@@ -128,6 +128,7 @@ void SimulatedWorker::Do(SessionRules::Deed deed) {
 
 void SimulatedWorker::Dial() {
   HangUp();
+  was_answered_ = false;
   auto self = std::make_shared<std::weak_ptr<Connection>>();
   connection_ = to_.network.Dial(
       name(), host_,
@@ -208,11 +209,12 @@ void SimulatedWorker::OnSessionEnd(const std::shared_ptr<Connection>& from, cons
 void SimulatedWorker::OnMessage(const std::shared_ptr<Connection>& from, v1::CoordinatorMessage message) {
   Pump();
   if (!process_.alive() || from == nullptr || from != connection_) return;
-  if (to_.world.bug == PlantedBug::kAcceptOldEpoch && message.fence().job() == filter_.job().value()) {
-    message.mutable_fence()->set_epoch(std::max(message.fence().epoch(), filter_.epoch().value()));
+  const v1::Fence sent = message.fence();
+  if (to_.world.bug == PlantedBug::kAcceptOldEpoch && sent.job() == filter_.job().value()) {
+    message.mutable_fence()->set_epoch(std::max(sent.epoch(), filter_.epoch().value()));
   }
   if (filter_.ReasonToDrop(message.fence()) == nullptr) {
-    fence_laws_.OnActedOn(message);
+    fence_laws_.OnActedOn(sent, message.message_case());
     Handle(message);
   }
   Pump();
@@ -221,6 +223,7 @@ void SimulatedWorker::OnMessage(const std::shared_ptr<Connection>& from, v1::Coo
 void SimulatedWorker::Handle(v1::CoordinatorMessage& message) {
   switch (message.message_case()) {
     case v1::CoordinatorMessage::kHeartbeatReply:
+      was_answered_ = true;
       return rules_.OnHeartbeatReply(message.heartbeat_reply().sequence());
     case v1::CoordinatorMessage::kWelcome:
       return HandleWelcome(message.welcome());
@@ -238,7 +241,7 @@ void SimulatedWorker::Handle(v1::CoordinatorMessage& message) {
 }
 
 void SimulatedWorker::HandleWelcome(const v1::Welcome& welcome) {
-  rules_.OnWelcome(welcome, process_.now());
+  rules_.OnWelcome(welcome);
   if (rules_.is_up()) {
     while (!unsent_.empty() && TrySend(unsent_.front())) unsent_.pop_front();
   }

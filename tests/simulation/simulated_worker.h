@@ -35,6 +35,9 @@ class SimulatedWorker {
   bool alive() const { return process_.alive(); }
   bool stopped() const { return process_.stopped(); }
   bool holds_job() const { return holds_job_; }
+  bool was_answered() const {
+    return was_answered_;
+  }  // a heartbeat, in the present session: it would dial again at once
   DeviceTrouble& trouble() { return executor_.trouble; }
 
  private:
@@ -84,6 +87,7 @@ class SimulatedWorker {
   bool holds_job_ = false;
   bool assigned_ = false;
   bool leaving_ = false;
+  bool was_answered_ = false;
   v1::CommitRecord last_commit_;
   uint64_t generation_ = 0;
   std::deque<ExecutorCommand> waiting_;

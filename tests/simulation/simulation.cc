@@ -1,5 +1,6 @@
 #include "tests/simulation/simulation.h"
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <functional>
@@ -126,6 +127,12 @@ class Simulation {
   }
 
   void CheckAftermath() {
+    for (const auto& [id, job] : coordinator_.state().jobs()) {
+      if (!scenario_.benign || job.history.state != v1::JOB_STATE_FAILED) continue;
+      world_.violations.Report("benign faults",
+                               absl::StrCat("job ", id.value(), " has failed by faults that lose nothing (",
+                                            job.history.reason, "): ", job.history.message));
+    }
     for (const auto& client : clients_) {
       if (!client->followers_done()) {
         world_.violations.Report("followers", absl::StrCat(client->spec().name(), ": the end was not shown"));
@@ -149,6 +156,7 @@ class Simulation {
       outcome.num_failed += job.history.state == v1::JOB_STATE_FAILED ? 1 : 0;
       outcome.num_cancelled += job.history.state == v1::JOB_STATE_CANCELLED ? 1 : 0;
       outcome.num_steps += job.history.last_commit.step();
+      outcome.num_recoveries += job.history.num_epochs - std::min<uint64_t>(job.history.num_epochs, 1);
     }
     return outcome;
   }

@@ -27,6 +27,7 @@ struct SimulationOutcome {
   uint64_t num_failed = 0;
   uint64_t num_cancelled = 0;
   uint64_t num_steps = 0;
+  uint64_t num_recoveries = 0;  // epochs of a job after its first
 };
 
 // One run of coordinator, workers and clients under the faults that the seed stands for. The laws of architecture.md

@@ -38,6 +38,7 @@ int RunSeeds(const Arguments& arguments) {
     sum.num_failed += outcome.num_failed;
     sum.num_cancelled += outcome.num_cancelled;
     sum.num_steps += outcome.num_steps;
+    sum.num_recoveries += outcome.num_recoveries;
     sum.trace_hash = sum.trace_hash * 31 + outcome.trace_hash;
     if (!outcome.violation.has_value()) continue;
     ++num_violations;
@@ -50,9 +51,9 @@ int RunSeeds(const Arguments& arguments) {
   }
   std::printf("seeds %" PRIu64 " to %" PRIu64 ": %" PRIu64 " violations; %" PRIu64
               " events in %.0f virtual seconds; jobs: %" PRIu64 " succeeded, %" PRIu64 " failed, %" PRIu64
-              " cancelled; %" PRIu64 " steps; trace %016" PRIx64 "\n",
+              " cancelled; %" PRIu64 " steps, %" PRIu64 " recoveries; trace %016" PRIx64 "\n",
               arguments.first_seed, arguments.last_seed, num_violations, sum.num_events, sum.virtual_seconds,
-              sum.num_succeeded, sum.num_failed, sum.num_cancelled, sum.num_steps, sum.trace_hash);
+              sum.num_succeeded, sum.num_failed, sum.num_cancelled, sum.num_steps, sum.num_recoveries, sum.trace_hash);
   return num_violations == 0 ? 0 : 1;
 }
 

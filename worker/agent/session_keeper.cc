@@ -82,7 +82,7 @@ void SessionKeeper::HangUp() {
 }
 
 void SessionKeeper::OnWelcome(const v1::Welcome& welcome) {
-  rules_.OnWelcome(welcome, options_.clock.Now());
+  rules_.OnWelcome(welcome);
   if (!is_up()) return;
   log_at_ = options_.clock.Now();
   spdlog::info("worker {}: in session with the coordinator", options_.worker.value());

@@ -79,13 +79,14 @@ absl::Duration SessionRules::NextDue() const {
   return phase_ == Phase::kDown ? std::min(next, dial_at_) : next;
 }
 
-void SessionRules::OnWelcome(const v1::Welcome& welcome, absl::Duration now) {
+void SessionRules::OnWelcome(const v1::Welcome& welcome) {
   if (phase_ != Phase::kDialled) return;
   phase_ = Phase::kUp;
   lease_.Grant(ToDuration(welcome.lease()), dialled_at_);
   const absl::Duration interval = ToDuration(welcome.heartbeat_interval());
   heartbeat_interval_ = interval > absl::ZeroDuration() ? interval : absl::InfiniteDuration();
-  heartbeat_at_ = now + heartbeat_interval_;
+  // Hello was the first: after a Welcome that took long there may be less than an interval left of the lease.
+  heartbeat_at_ = dialled_at_ + heartbeat_interval_;
   heartbeat_sequence_ = 0;
   if (heartbeat_interval_ == absl::InfiniteDuration()) redial_.Reset();
   const absl::Duration orphan_timeout = ToDuration(welcome.orphan_timeout());

@@ -41,7 +41,7 @@ class SessionRules {
   absl::Duration NextDue() const;
 
   // Of the session dialled last.
-  void OnWelcome(const v1::Welcome& welcome, absl::Duration now);
+  void OnWelcome(const v1::Welcome& welcome);
   void OnHeartbeatReply(uint64_t sequence);
   void OnSessionEnded(absl::Duration now);
 

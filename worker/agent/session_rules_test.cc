@@ -51,7 +51,7 @@ class SessionRulesTest : public testing::Test {
   }
   void BeUp(const v1::Welcome& welcome = MakeWelcome()) {
     EXPECT_EQ(Due(), std::vector<Deed>{Deed::kDial});
-    rules_.OnWelcome(welcome, now_);
+    rules_.OnWelcome(welcome);
     EXPECT_TRUE(rules_.is_up());
   }
   void Beat() {
@@ -84,6 +84,15 @@ TEST_F(SessionRulesTest, BeatsEveryIntervalAndCountsFromOne) {
     Beat();
     EXPECT_EQ(rules_.heartbeat_sequence(), sequence);
   }
+}
+
+TEST_F(SessionRulesTest, AWelcomeThatTookLongIsFollowedByAHeartbeatAtOnce) {
+  EXPECT_EQ(Due(), std::vector<Deed>{Deed::kDial});
+  now_ += kUsable - kTick;
+  rules_.OnWelcome(MakeWelcome());
+  EXPECT_EQ(Due(), std::vector<Deed>{Deed::kHeartbeat});
+  rules_.OnHeartbeatReply(1);
+  EXPECT_EQ(Count(Pass(kInterval), Deed::kQuiesce), 0);
 }
 
 TEST_F(SessionRulesTest, DoesNotMakeUpForHeartbeatsOfTheTimeItStoodStill) {
@@ -128,7 +137,7 @@ TEST_F(SessionRulesTest, AWelcomeEndsTheQuiet) {
   Pass(kUsable);
   EXPECT_TRUE(rules_.is_quiet());
   while (!rules_.has_session()) Pass(kTick);
-  rules_.OnWelcome(MakeWelcome(), now_);
+  rules_.OnWelcome(MakeWelcome());
   EXPECT_FALSE(rules_.is_quiet());
   EXPECT_EQ(rules_.heartbeat_sequence(), 0u);
   Beat();
@@ -161,7 +170,7 @@ TEST_F(SessionRulesTest, ACoordinatorThatWelcomesAndHangsUpIsNotDialledInATightL
     rules_.OnSessionEnded(now_);
     now_ = std::max(now_, rules_.NextDue());
     dials += Count(Due(), Deed::kDial);
-    rules_.OnWelcome(MakeWelcome(), now_);
+    rules_.OnWelcome(MakeWelcome());
   }
   EXPECT_LT(dials, 30);
 }
@@ -172,7 +181,7 @@ TEST_F(SessionRulesTest, DropsTheStateOnceAfterTheOrphanTimeout) {
   EXPECT_EQ(Count(Pass(absl::Minutes(2) - kTick), Deed::kDropState), 0);
   EXPECT_EQ(Count(Pass(absl::Minutes(10)), Deed::kDropState), 1);
   while (!rules_.has_session()) Pass(kTick);
-  rules_.OnWelcome(MakeWelcome(kLease, kInterval, absl::Minutes(2)), now_);
+  rules_.OnWelcome(MakeWelcome(kLease, kInterval, absl::Minutes(2)));
   rules_.OnSessionEnded(now_);
   EXPECT_EQ(Count(Pass(absl::Minutes(3)), Deed::kDropState), 1);
 }
@@ -189,7 +198,7 @@ TEST_F(SessionRulesTest, TheWorkersOwnOrphanTimeoutCountsBeforeTheCoordinators) 
   options_.orphan_timeout = absl::Seconds(5);
   SessionRules rules(options_, 7, now_);
   EXPECT_EQ(rules.TakeDue(now_), Deed::kDial);
-  rules.OnWelcome(MakeWelcome(), now_);
+  rules.OnWelcome(MakeWelcome());
   rules.OnSessionEnded(now_);
   now_ += absl::Seconds(5);
   EXPECT_EQ(rules.TakeDue(now_), Deed::kQuiesce);
@@ -228,12 +237,12 @@ TEST_F(SessionRulesTest, WithoutLeaseAndHeartbeatsASessionStaysUp) {
 }
 
 TEST_F(SessionRulesTest, AnUnexpectedWelcomeChangesNothing) {
-  rules_.OnWelcome(MakeWelcome(), now_);
+  rules_.OnWelcome(MakeWelcome());
   EXPECT_FALSE(rules_.is_up());
   BeUp();
   Beat();
   const absl::Duration end = rules_.lease_end();
-  rules_.OnWelcome(MakeWelcome(absl::Hours(1)), now_);
+  rules_.OnWelcome(MakeWelcome(absl::Hours(1)));
   EXPECT_EQ(rules_.lease_end(), end);
 }
 
