@@ -64,7 +64,11 @@ void AddOptions(CLI::App& app, Arguments& arguments) {
   app.add_option("--name", server.name, "unique among the workers; default: the host's with a random suffix")
       ->check([](const std::string& name) { return CheckWorkerName(name); });
   app.add_option("--device", server.device, "cpu or reference (float64, slow)")->capture_default_str();
-  app.add_option("--transport", server.transport, "how tensors go from worker to worker")->capture_default_str();
+  app.add_option("--transport", server.transport, "how tensors go from worker to worker: ucx or ucx-shm (one host)")
+      ->capture_default_str();
+  app.add_option("--network-devices", server.transport_settings.network_devices,
+                 "interfaces for tensors, of a trusted network: eth0,lo or all")
+      ->capture_default_str();
   app.add_option("--threads", server.max_threads, "that a job may use at most; default: as many as the machine has")
       ->check(CLI::Range(1, 1024));
   app.add_option("--memory", server.memory_bytes, "that a job may use at most: 8GiB; default: all that the device has")
@@ -139,7 +143,10 @@ int Run(ServerOptions options) {
   std::signal(SIGPIPE, SIG_IGN);
   options.on_end = [self = pthread_self()] { pthread_kill(self, kEndedSignal); };
   const absl::StatusOr<std::unique_ptr<Server>> server = Server::Start(options);
-  if (!server.ok()) return Fail(server.status(), absl::IsNotFound(server.status()) ? kExitUsage : kExitError);
+  if (!server.ok()) {
+    const bool is_usage = absl::IsNotFound(server.status()) || absl::IsInvalidArgument(server.status());
+    return Fail(server.status(), is_usage ? kExitUsage : kExitError);
+  }
   for (bool leaving = false;; leaving = true) {
     int signal = 0;
     sigwait(&signals, &signal);

@@ -17,7 +17,6 @@
 #include "worker/model/layered_stage.h"
 #include "worker/model/stage_state.h"
 #include "worker/registry/device/device_registry.h"
-#include "worker/registry/transport/transport_registry.h"
 #include "worker/session/grpc_session.h"
 
 namespace stagecoach {
@@ -77,7 +76,7 @@ AgentOptions ModelOptions() {
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
   AgentOptions agent = ModelOptions();
   STAGECOACH_RETURN_IF_ERROR(DescribeDevice(options, agent));
-  STAGECOACH_ASSIGN_OR_RETURN(agent.transport_factory, FindTransport(options.transport));
+  STAGECOACH_ASSIGN_OR_RETURN(agent.transport_factory, FindTransport(options.transport, options.transport_settings));
   DescribeProcess(options, agent);
   agent.session.dial_timeout = options.dial_timeout;
   agent.session.orphan_timeout = options.orphan_timeout;

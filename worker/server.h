@@ -13,6 +13,7 @@
 #include "common/listen_address.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/job_log.h"
+#include "worker/registry/transport/transport_registry.h"
 
 namespace stagecoach {
 
@@ -21,7 +22,8 @@ struct ServerOptions {
   ListenAddress coordinator;
   std::string name;  // empty: of the host, with a random suffix
   std::string device = "cpu";
-  std::string transport = "in_process";
+  std::string transport = "ucx";
+  TransportSettings transport_settings;
   uint32_t max_threads = 0;   // 0: as many as the machine has
   uint64_t memory_bytes = 0;  // 0: all that the device has
   absl::Duration leave_timeout = absl::Seconds(30);
@@ -36,7 +38,7 @@ struct ServerOptions {
 // options name. Public methods: any thread.
 class Server {
  public:
-  // NOT_FOUND: no such device or transport. Errors of the device.
+  // NOT_FOUND: no such device or transport. INVALID_ARGUMENT: the device has not so much. Errors of the device.
   static absl::StatusOr<std::unique_ptr<Server>> Start(const ServerOptions& options);
 
   const std::string& name() const { return name_; }

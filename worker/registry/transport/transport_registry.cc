@@ -1,15 +1,16 @@
 #include "worker/registry/transport/transport_registry.h"
 
-#include <memory>
-
 #include "absl/strings/str_cat.h"
-#include "worker/transport/in_process/in_process_transport.h"
+#include "worker/transport/ucx/ucx_transport.h"
 
 namespace stagecoach {
 
-absl::StatusOr<TransportFactory> FindTransport(absl::string_view name) {
-  if (name == "in_process") return InProcessTransportFactory(std::make_shared<InProcessFabric>());
-  return absl::NotFoundError(absl::StrCat("no transport \"", name, "\" in this build; there is in_process"));
+absl::StatusOr<TransportFactory> FindTransport(absl::string_view name, const TransportSettings& settings) {
+  UcxTransportOptions options{.mode = UcxMode::kTcp, .network_devices = settings.network_devices};
+  if (name == "ucx") return UcxTransportFactory(options);
+  options.mode = UcxMode::kShm;
+  if (name == "ucx-shm") return UcxTransportFactory(options);
+  return absl::NotFoundError(absl::StrCat("no transport \"", name, "\" in this build; there are ucx and ucx-shm"));
 }
 
 }  // namespace stagecoach
