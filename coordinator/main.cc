@@ -13,6 +13,7 @@
 #include "common/build_version.h"
 #include "common/log.h"
 #include "common/protocol_version.h"
+#include "common/status_macros.h"
 #include "coordinator/server.h"
 #include "coordinator/service/grpc_log.h"
 
@@ -23,6 +24,8 @@ constexpr int kExitOk = 0;
 constexpr int kExitError = 1;
 constexpr int kExitUsage = 2;
 
+constexpr absl::Duration kLongestDuration = absl::Hours(24);
+
 struct Arguments {
   std::string state_directory;
   std::string listen = "127.0.0.1:7070";
@@ -32,12 +35,13 @@ struct Arguments {
   LogOptions log;
 };
 
-// "3s", "250ms", "1m30s": longer than nothing.
+// "3s", "250ms", "1m30s": longer than nothing, and not for ever.
 void AddDuration(CLI::App& app, const std::string& name, absl::Duration& value, const std::string& help) {
   app.add_option_function<std::string>(
          name,
          [name, &value](const std::string& text) {
-           const bool good = absl::ParseDuration(text, &value) && value > absl::ZeroDuration();
+           const bool good =
+               absl::ParseDuration(text, &value) && value > absl::ZeroDuration() && value <= kLongestDuration;
            if (!good) throw CLI::ValidationError(name, "expected a duration such as 3s or 250ms, not \"" + text + "\"");
          },
          help)
@@ -45,6 +49,7 @@ void AddDuration(CLI::App& app, const std::string& name, absl::Duration& value, 
 }
 
 void AddOptions(CLI::App& app, Arguments& arguments) {
+  app.option_defaults()->take_last();  // of an option that is given twice
   app.add_option("--state-dir", arguments.state_directory, "where the journal is; made when it does not exist")
       ->required()
       ->envname("STAGECOACH_STATE_DIR");
@@ -80,7 +85,7 @@ absl::StatusOr<ListenAddress> CheckArguments(const Arguments& arguments) {
         absl::FormatDuration(arguments.fleet.heartbeat_interval), ": one late heartbeat would end it"));
   }
   absl::StatusOr<ListenAddress> address = ParseListenAddress(arguments.listen);
-  if (!address.ok()) return address;
+  if (!address.ok()) return WithContext(address.status(), "--listen");
   if (absl::Status allowed = CheckListenIsAllowed(*address, arguments.insecure); !allowed.ok()) return allowed;
   return address;
 }
@@ -106,6 +111,7 @@ sigset_t BlockEndSignals() {
 int Serve(const Arguments& arguments, const ListenAddress& listen) {
   const sigset_t signals = BlockEndSignals();
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file's limit is an error of the write, as a full disk is
   RaiseDescriptorLimit();
   RouteGrpcLog();
   std::atomic<bool> halted = false;

@@ -46,11 +46,11 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const Options& options) {
                                                                          .on_halt = options.on_halt}));
   STAGECOACH_ASSIGN_OR_RETURN(server->grpc_, GrpcServer::Start(*server->coordinator_, options.listen, Clock::Real()));
   const std::string address = server->grpc_->address().ToString();
+  spdlog::info("serving at {}, term {}, state in {}", address, server->coordinator_->term().value(),
+               options.state_directory);
   if (!options.address_file.empty()) {
     STAGECOACH_RETURN_IF_ERROR(WriteFileAtomically(FileSystem::Posix(), options.address_file, address + "\n"));
   }
-  spdlog::info("serving at {}, term {}, state in {}", address, server->coordinator_->term().value(),
-               options.state_directory);
   return server;
 }
 

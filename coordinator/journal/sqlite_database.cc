@@ -42,6 +42,7 @@ absl::StatusCode CodeOfSystem(int error) {
   switch (error) {
     case ENOSPC:
     case EDQUOT:
+    case EFBIG:
       return absl::StatusCode::kResourceExhausted;
     case EACCES:
     case EPERM:

@@ -168,7 +168,7 @@ TEST(ClientServiceTest, ALongMessageOfAnErrorStillArrives) {
   v1::Job job;
   const grpc::Status status = Get(service, std::string(100'000, '\n'), &job);
   EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
-  EXPECT_LT(status.error_message().size(), 5000u);
+  EXPECT_LT(status.error_message().size(), 3000u);
 }
 
 TEST(ClientServiceTest, PausesAndResumesAJob) {
@@ -225,14 +225,14 @@ TEST(ClientServiceTest, AReaderThatNeverReadsIsEndedAndDelaysNobody) {
   ServiceOptions options = ServiceHarness::DefaultOptions();
   options.follower.messages = 16;
   ServiceHarness service(options, {.host = "127.0.0.1", .port = 0, .path = ""});
-  const std::string job = service.Submit(service.Spec("job", 1, 5000));
+  const std::string job = service.Submit(service.Spec("job", 1, 3000));
   const auto deaf = v1::CoordinatorService::NewStub(service.Dial());
   grpc::ClientContext context;
   SetDeadline(context);
   const auto stream = deaf->FollowJob(&context, Follow(job));
   service.AddWorker("w");
   grpc::Status end;
-  EXPECT_EQ(Steps(service.FollowToEnd(Follow(job), end)), UpTo(5000));
+  EXPECT_EQ(Steps(service.FollowToEnd(Follow(job), end)), UpTo(3000));
   EXPECT_TRUE(end.ok()) << end.error_message();
 
   service.DropWorker("w");
@@ -240,7 +240,7 @@ TEST(ClientServiceTest, AReaderThatNeverReadsIsEndedAndDelaysNobody) {
   EXPECT_TRUE(service.WaitForStreams(0));
   std::vector<v1::JobEvent> events;
   for (v1::JobEvent event; stream->Read(&event);) events.push_back(event);
-  EXPECT_LT(Steps(events).size(), 5000u);
+  EXPECT_LT(Steps(events).size(), 3000u);
   EXPECT_FALSE(stream->Finish().ok());
 }
 

@@ -4,17 +4,13 @@
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/resource_quota.h>
 #include <grpcpp/security/server_credentials.h>
-#include <grpcpp/server_builder.h>
-#include <sys/stat.h>
 
 #include <chrono>
 #include <utility>
 
 #include "absl/memory/memory.h"
-#include "absl/strings/str_cat.h"
 #include "common/check.h"
 #include "common/status_macros.h"
-#include "coordinator/service/listen_problem.h"
 
 namespace stagecoach {
 namespace {
@@ -40,8 +36,9 @@ void Configure(grpc::ServerBuilder& builder, const ServiceOptions& options) {
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
   builder.AddChannelArgument(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS,
                              Milliseconds(kShortestPingInterval));
-  // A second server at the same port would silently get every other connection.
-  builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
+  // A message is not larger than it says it is.
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_DEFLATE, false);
+  builder.SetCompressionAlgorithmSupportStatus(GRPC_COMPRESS_GZIP, false);
   builder.SetSyncServerOption(grpc::ServerBuilder::NUM_CQS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MIN_POLLERS, 1);
   builder.SetSyncServerOption(grpc::ServerBuilder::MAX_POLLERS, 2);
@@ -50,55 +47,39 @@ void Configure(grpc::ServerBuilder& builder, const ServiceOptions& options) {
   builder.SetResourceQuota(quota);
 }
 
-// Only this user's processes may open a Unix socket. The mask is the whole process's: nothing else makes files yet,
-// since that takes workers.
-class PrivateSocketMask {
- public:
-  PrivateSocketMask() : before_(umask(0177)) {}
-  ~PrivateSocketMask() { umask(before_); }
-  PrivateSocketMask(const PrivateSocketMask&) = delete;
-  PrivateSocketMask& operator=(const PrivateSocketMask&) = delete;
-
- private:
-  const mode_t before_;
-};
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(Coordinator& coordinator, const ListenAddress& address,
                                                               const Clock& clock, const ServiceOptions& options) {
-  auto server = absl::WrapUnique(new GrpcServer(coordinator, address, clock, options));
-  STAGECOACH_RETURN_IF_ERROR(server->Listen());
+  STAGECOACH_ASSIGN_OR_RETURN(std::unique_ptr<ConnectionAcceptor> connections, ConnectionAcceptor::Listen(address));
+  auto server = absl::WrapUnique(new GrpcServer(coordinator, clock, options));
+  STAGECOACH_RETURN_IF_ERROR(server->Serve(std::move(connections)));
   return server;
 }
 
-GrpcServer::GrpcServer(Coordinator& coordinator, const ListenAddress& address, const Clock& clock,
-                       const ServiceOptions& options)
+GrpcServer::GrpcServer(Coordinator& coordinator, const Clock& clock, const ServiceOptions& options)
     : options_(options),
-      address_(address),
       streams_(options_.max_streams, options_.check_interval),
       workers_({coordinator, streams_, clock, options_}),
       clients_({coordinator, streams_, clock, options_}) {}
 
-absl::Status GrpcServer::Listen() {
-  if (address_.is_unix()) STAGECOACH_RETURN_IF_ERROR(FindListenProblem(address_));
+absl::Status GrpcServer::Serve(std::unique_ptr<ConnectionAcceptor> connections) {
   grpc::EnableDefaultHealthCheckService(true);
   grpc::reflection::InitProtoReflectionServerBuilderPlugin();
   grpc::ServerBuilder builder;
   Configure(builder, options_);
-  int port = 0;
-  builder.AddListeningPort(address_.ToString(), grpc::InsecureServerCredentials(), &port);
+  connection_input_ = builder.experimental().AddExternalConnectionAcceptor(
+      grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());
   builder.RegisterService(&workers_);
   builder.RegisterService(&clients_);
-  {
-    const PrivateSocketMask mask;
-    server_ = builder.BuildAndStart();
-  }
-  if (server_ == nullptr) {
-    STAGECOACH_RETURN_IF_ERROR(FindListenProblem(address_));
-    return absl::UnavailableError(absl::StrCat("cannot listen at ", address_.ToString()));
-  }
-  if (!address_.is_unix()) address_.port = static_cast<uint16_t>(port);
+  server_ = builder.BuildAndStart();
+  if (server_ == nullptr) return absl::InternalError("gRPC cannot start a server");
+  connections_ = std::move(connections);
+  connections_->Start([input = connection_input_.get()](UniqueDescriptor connection) {
+    grpc::experimental::ExternalConnectionAcceptor::NewConnectionParameters parameters;
+    parameters.fd = connection.Release();
+    input->HandleNewConnection(&parameters);
+  });
   return absl::OkStatus();
 }
 
@@ -108,6 +89,7 @@ std::shared_ptr<grpc::Channel> GrpcServer::InProcessChannel(const grpc::ChannelA
 
 void GrpcServer::Stop(absl::Duration grace) {
   if (server_ == nullptr) return;
+  if (connections_ != nullptr) connections_->Stop();
   server_->GetHealthCheckService()->SetServingStatus(false);
   streams_.EndAll(absl::UnavailableError("the coordinator stops"));
   server_->Shutdown(std::chrono::system_clock::now() + absl::ToChronoNanoseconds(grace));

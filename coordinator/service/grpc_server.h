@@ -2,6 +2,7 @@
 #define STAGECOACH_COORDINATOR_SERVICE_GRPC_SERVER_H_
 
 #include <grpcpp/server.h>
+#include <grpcpp/server_builder.h>
 
 #include <cstddef>
 #include <memory>
@@ -12,6 +13,7 @@
 #include "common/listen_address.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/service/client_service.h"
+#include "coordinator/service/connection_acceptor.h"
 #include "coordinator/service/service_options.h"
 #include "coordinator/service/stream_registry.h"
 #include "coordinator/service/worker_session_service.h"
@@ -22,14 +24,14 @@ namespace stagecoach {
 // Thread-safe but for Stop, which one thread calls.
 class GrpcServer {
  public:
-  // `coordinator` and `clock` outlive the server. FAILED_PRECONDITION and others of FindListenProblem: it cannot listen
-  // there. Whether it may is the caller's to check (CheckListenIsAllowed).
+  // `coordinator` and `clock` outlive the server. Errors are those of ConnectionAcceptor::Listen. Whether it may listen
+  // there is the caller's to check (CheckListenIsAllowed).
   static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(Coordinator& coordinator, const ListenAddress& address,
                                                            const Clock& clock, const ServiceOptions& options = {});
   ~GrpcServer() { Stop(absl::ZeroDuration()); }
 
   // With the port that was chosen.
-  const ListenAddress& address() const { return address_; }
+  const ListenAddress& address() const { return connections_->address(); }
   std::shared_ptr<grpc::Channel> InProcessChannel(const grpc::ChannelArguments& arguments = {});
 
   size_t num_streams() const { return streams_.size(); }
@@ -39,16 +41,17 @@ class GrpcServer {
   void Stop(absl::Duration grace);
 
  private:
-  GrpcServer(Coordinator& coordinator, const ListenAddress& address, const Clock& clock, const ServiceOptions& options);
-  absl::Status Listen();
+  GrpcServer(Coordinator& coordinator, const Clock& clock, const ServiceOptions& options);
+  absl::Status Serve(std::unique_ptr<ConnectionAcceptor> connections);
 
   const ServiceOptions options_;
-  ListenAddress address_;
   // In this order: streams use the registry until the server is gone.
   StreamRegistry streams_;
   WorkerSessionService workers_;
   ClientService clients_;
   std::unique_ptr<grpc::Server> server_;
+  std::unique_ptr<grpc::experimental::ExternalConnectionAcceptor> connection_input_;
+  std::unique_ptr<ConnectionAcceptor> connections_;
 };
 
 }  // namespace stagecoach

@@ -5,17 +5,20 @@
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/security/credentials.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <fstream>
 #include <memory>
 #include <string>
 
 #include "common/protocol_version.h"
+#include "common/unique_descriptor.h"
 #include "coordinator/service/testing/service_harness.h"
 
 namespace stagecoach {
@@ -171,6 +174,36 @@ TEST(GrpcServerTest, StopWaitsForNobodyWhoDoesNotListen) {
   while (stream->Read(&message)) {
   }
   EXPECT_FALSE(stream->Finish().ok());
+}
+
+TEST(GrpcServerTest, AConnectionThatSaysNothingIsClosed) {
+  ServiceOptions options = ServiceHarness::DefaultOptions();
+  options.handshake_timeout = absl::Milliseconds(50);
+  ServiceHarness service(options, Local(0));
+  sockaddr_in name{};
+  name.sin_family = AF_INET;
+  name.sin_port = htons(service.server->address().port);
+  name.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  const UniqueDescriptor silent(socket(AF_INET, SOCK_STREAM, 0));
+  ASSERT_EQ(connect(silent.get(), reinterpret_cast<const sockaddr*>(&name), sizeof(name)), 0);
+  const timeval patience{.tv_sec = 20, .tv_usec = 0};
+  setsockopt(silent.get(), SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+  char byte;
+  ssize_t got = 1;
+  while (got > 0) got = recv(silent.get(), &byte, 1, 0);  // the server's settings
+  EXPECT_TRUE(got == 0 || errno == ECONNRESET) << std::strerror(errno);
+}
+
+// A message of gzip may be a thousand times larger than the limit that it passed.
+TEST(GrpcServerTest, RefusesCompressedMessages) {
+  ServiceHarness service;
+  grpc::ClientContext context;
+  SetDeadline(context);
+  context.set_compression_algorithm(GRPC_COMPRESS_GZIP);
+  v1::SubmitJobRequest request;
+  request.mutable_spec()->set_name(std::string(1 << 20, 'x'));
+  v1::SubmitJobResponse response;
+  EXPECT_EQ(service.client().SubmitJob(&context, request, &response).error_code(), grpc::StatusCode::UNIMPLEMENTED);
 }
 
 TEST(GrpcServerTest, RefusesStreamsBeyondItsLimit) {
