@@ -341,6 +341,21 @@ TEST_F(RecoveryTest, ASessionMayBreakAfterAnyMessageAndTheBitsAreTheSame) {
   EXPECT_GT(breaks, 40);
 }
 
+// Whatever broke its session broke its transfers too, and the peers were faster to say so.
+TEST_F(RecoveryTest, AMemberThatIsBackInTimeIsForgivenWhatItsPeersReport) {
+  ReachStep(1);
+  harness_.Break("b");
+  v1::WorkerMessage failed = harness_.Fenced("a", job_);
+  failed.mutable_failure()->set_code(static_cast<int>(absl::StatusCode::kUnavailable));
+  failed.mutable_failure()->set_message("the peer is gone");
+  EXPECT_TRUE(harness_.Say("a", failed));
+  EXPECT_EQ(phase(), Phase::kAborting);
+  harness_.Dial("b");
+  EXPECT_EQ(phase(), Phase::kPreparingStages);
+  EXPECT_EQ(record().history.epoch, Epoch(3));
+  ExpectTheSameEnd();
+}
+
 TEST_F(RecoveryTest, ASecondSessionOfTheSameProcessEndsTheFirst) {
   ReachStep(1);
   const SessionId first = harness_.sessions.at("b");

@@ -108,7 +108,9 @@ void OnMemberReturned(JobDecision& decision, WorkerRank rank, const v1::HeldJob&
     case Phase::kPlanning:  // it was told nothing yet
       return;
     case Phase::kAborting:
-      return SendAbort(decision, rank, "the epoch has ended");  // the first one may have been lost
+      // That this one was gone is what its peers have reported, if nobody knows better.
+      member.held = std::make_shared<const v1::HeldJob>(held);
+      return Recover(decision);
     case Phase::kReattaching:
       if (member.attached) return;
       member.attached = true;
