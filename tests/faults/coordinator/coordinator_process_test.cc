@@ -1,6 +1,6 @@
 // The daemon as its users see it: options, exit codes, files, signals.
 
-#include "tests/faults/coordinator/coordinator_process.h"
+#include "tests/testing/coordinator/coordinator_process.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ class CoordinatorProcessTest : public testing::Test {
   std::unique_ptr<CoordinatorProcess> Start(const std::vector<std::string>& more = {}) {
     std::vector<std::string> arguments = {"--state-dir", State(), "--listen", "127.0.0.1:0"};
     arguments.insert(arguments.end(), more.begin(), more.end());
-    return std::make_unique<CoordinatorProcess>(directory_.path(), arguments);
+    return std::make_unique<CoordinatorProcess>(STAGECOACH_COORDINATOR_BINARY, directory_.path(), arguments);
   }
   std::unique_ptr<CoordinatorProcess> StartAndWait(const std::vector<std::string>& more = {}) {
     auto process = Start(more);
@@ -123,7 +123,8 @@ TEST_F(CoordinatorProcessTest, KnowsItsJobsAfterItWasKilled) {
 TEST_F(CoordinatorProcessTest, ASecondOneOnTheSameStateIsRefused) {
   const auto first = StartAndWait();
   const TemporaryDirectory other;
-  CoordinatorProcess second(other.path(), {"--state-dir", State(), "--listen", "127.0.0.1:0"});
+  CoordinatorProcess second(STAGECOACH_COORDINATOR_BINARY, other.path(),
+                            {"--state-dir", State(), "--listen", "127.0.0.1:0"});
   EXPECT_EQ(second.WaitForExit(), 1);
   EXPECT_THAT(second.Log(), HasSubstr("another coordinator has the journal " + State() + "/journal.sqlite"));
   EXPECT_EQ(TermOf(*first), 1u);
@@ -133,7 +134,8 @@ TEST_F(CoordinatorProcessTest, APortInUseIsRefused) {
   const auto first = StartAndWait();
   const TemporaryDirectory other;
   const std::string address = first->address().ToString();
-  CoordinatorProcess second(other.path(), {"--state-dir", other.Path("state"), "--listen", address});
+  CoordinatorProcess second(STAGECOACH_COORDINATOR_BINARY, other.path(),
+                            {"--state-dir", other.Path("state"), "--listen", address});
   EXPECT_EQ(second.WaitForExit(), 1);
   EXPECT_THAT(second.Log(), HasSubstr("cannot listen at " + address + ": Address already in use"));
 }
@@ -163,7 +165,7 @@ TEST_F(CoordinatorProcessTest, BadOptionsAreUsageErrors) {
     EXPECT_EQ(process->WaitForExit(), 2) << options[0];
     EXPECT_THAT(process->Log(), HasSubstr(options[0])) << options[0];
   }
-  CoordinatorProcess no_state(directory_.path(), {});
+  CoordinatorProcess no_state(STAGECOACH_COORDINATOR_BINARY, directory_.path(), {});
   EXPECT_EQ(no_state.WaitForExit(), 2);
 }
 
@@ -201,7 +203,7 @@ TEST_F(CoordinatorProcessTest, LogsJsonLines) {
 
 TEST_F(CoordinatorProcessTest, HelpAndVersionAreNoErrors) {
   for (const char* option : {"--help", "--version"}) {
-    CoordinatorProcess process(directory_.path(), {option});
+    CoordinatorProcess process(STAGECOACH_COORDINATOR_BINARY, directory_.path(), {option});
     EXPECT_EQ(process.WaitForExit(), 0);
     EXPECT_EQ(process.Log(), "");
   }

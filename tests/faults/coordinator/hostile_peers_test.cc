@@ -20,7 +20,7 @@
 
 #include "coordinator/service/testing/grpc_worker.h"
 #include "coordinator/service/testing/service_harness.h"
-#include "tests/faults/coordinator/coordinator_process.h"
+#include "tests/testing/coordinator/coordinator_process.h"
 #include "tests/testing/temporary_directory.h"
 
 namespace stagecoach {
@@ -190,7 +190,9 @@ class HostilePeersTest : public testing::Test {
   }
 
   TemporaryDirectory directory_;
-  CoordinatorProcess process_{directory_.path(), {"--state-dir", directory_.Path("state"), "--listen", "127.0.0.1:0"}};
+  CoordinatorProcess process_{STAGECOACH_COORDINATOR_BINARY,
+                              directory_.path(),
+                              {"--state-dir", directory_.Path("state"), "--listen", "127.0.0.1:0"}};
 };
 
 TEST_F(HostilePeersTest, GarbageOfManyKindsDisturbsNobody) {

@@ -1,4 +1,4 @@
-#include "tests/faults/coordinator/coordinator_process.h"
+#include "tests/testing/coordinator/coordinator_process.h"
 
 #include <fcntl.h>
 #include <grpcpp/create_channel.h>
@@ -39,10 +39,11 @@ bool WaitUntil(Condition condition) {
 
 }  // namespace
 
-CoordinatorProcess::CoordinatorProcess(const std::string& directory, const std::vector<std::string>& arguments)
+CoordinatorProcess::CoordinatorProcess(const std::string& binary, const std::string& directory,
+                                       const std::vector<std::string>& arguments)
     : address_file_(directory + "/address"), log_file_(directory + "/log") {
   std::filesystem::remove(address_file_);
-  std::vector<std::string> words = {STAGECOACH_COORDINATOR_BINARY, "--address-file", address_file_};
+  std::vector<std::string> words = {binary, "--address-file", address_file_};
   words.insert(words.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());

@@ -1,5 +1,5 @@
-#ifndef STAGECOACH_TESTS_FAULTS_COORDINATOR_COORDINATOR_PROCESS_H_
-#define STAGECOACH_TESTS_FAULTS_COORDINATOR_COORDINATOR_PROCESS_H_
+#ifndef STAGECOACH_TESTS_TESTING_COORDINATOR_COORDINATOR_PROCESS_H_
+#define STAGECOACH_TESTS_TESTING_COORDINATOR_COORDINATOR_PROCESS_H_
 
 #include <grpcpp/channel.h>
 #include <sys/types.h>
@@ -16,8 +16,9 @@ namespace stagecoach {
 // stagecoach-coordinator as a child process, killed at the end. Used by one thread.
 class CoordinatorProcess {
  public:
-  // Its log goes to a file in `directory`, as its address does.
-  CoordinatorProcess(const std::string& directory, const std::vector<std::string>& arguments);
+  // `binary`: the path of stagecoach-coordinator. Its log goes to a file in `directory`, as its address does.
+  CoordinatorProcess(const std::string& binary, const std::string& directory,
+                     const std::vector<std::string>& arguments);
   ~CoordinatorProcess();
   CoordinatorProcess(const CoordinatorProcess&) = delete;
   CoordinatorProcess& operator=(const CoordinatorProcess&) = delete;
@@ -46,4 +47,4 @@ class CoordinatorProcess {
 
 }  // namespace stagecoach
 
-#endif  // STAGECOACH_TESTS_FAULTS_COORDINATOR_COORDINATOR_PROCESS_H_
+#endif  // STAGECOACH_TESTS_TESTING_COORDINATOR_COORDINATOR_PROCESS_H_
