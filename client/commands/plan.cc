@@ -4,9 +4,10 @@
 
 #include "absl/strings/str_format.h"
 #include "client/commands/command.h"
-#include "client/commands/exit_codes.h"
+#include "client/commands/output_arguments.h"
 #include "client/commands/spec_arguments.h"
 #include "client/commands/timeline_text.h"
+#include "client/output/error_report.h"
 #include "common/proto_json.h"
 #include "coordinator/plan/planner.h"
 
@@ -16,7 +17,7 @@ namespace {
 struct PlanArguments {
   SpecArguments spec;
   uint32_t workers = 0;
-  std::string output = "text";
+  OutputArguments output;
 };
 
 double Mebibytes(uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
@@ -48,18 +49,17 @@ void PrintPlan(const PlannedJob& job) {
 }
 
 int Plan(const PlanArguments& arguments) {
-  const std::optional<v1::JobSpec> spec = LoadSpec(arguments.spec);
+  const std::optional<v1::JobSpec> spec = LoadSpec(arguments.spec, arguments.output.is_json());
   if (!spec) return kExitUsage;
   uint32_t workers = arguments.workers;
   if (workers == 0) workers = std::max(spec->resources().workers(), spec->parallelism().pipeline_parallel_degree());
   const absl::StatusOr<PlannedJob> job = PlanJob(*spec, std::vector<WorkerProfile>(std::max(1u, workers)));
   if (!job.ok()) {
-    std::cerr << "stagecoach: " << job.status().message() << "\n";
-    return kExitUsage;
+    return ReportFailure({.code = kExitUsage, .status = job.status()}, {.json = arguments.output.is_json()});
   }
-  if (arguments.output == "json") {
+  if (arguments.output.format == "json") {
     std::cout << PrintJson(job->plan) << "\n";
-  } else if (arguments.output == "trace") {
+  } else if (arguments.output.format == "trace") {
     std::cout << TimelineTrace(job->timeline);
   } else {
     PrintPlan(*job);
@@ -71,12 +71,12 @@ int Plan(const PlanArguments& arguments) {
 
 void AddPlan(CLI::App& root, Invocation& invocation) {
   auto arguments = std::make_shared<PlanArguments>();
-  CLI::App* verb =
-      root.add_subcommand("plan", "show how a job would be cut, what each stage needs, and the predicted step");
+  CLI::App* verb = AddVerb(root, "plan", "show how a job would be cut, what each stage needs, and the predicted step",
+                           "  stagecoach plan examples/tiny.yaml --workers 4\n"
+                           "  stagecoach plan examples/tiny.yaml --workers 4 -o trace > plan.json");
   AddSpecArguments(*verb, arguments->spec);
   verb->add_option("--workers", arguments->workers, "workers to plan for")->check(CLI::Range(1, 4096));
-  verb->add_option("-o,--output", arguments->output, "text, json, or trace (Chrome's and Perfetto's format)")
-      ->check(CLI::IsMember({"text", "json", "trace"}));
+  AddFormatOption(*verb, arguments->output, {"text", "json", "trace"});
   verb->callback([&invocation, arguments] { invocation.run = [arguments] { return Plan(*arguments); }; });
 }
 

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <iostream>
 
+#include "client/output/error_report.h"
 #include "common/file_system.h"
 #include "common/status_macros.h"
 #include "coordinator/spec/job_spec_parser.h"
@@ -35,27 +36,37 @@ absl::StatusOr<std::vector<SpecOverride>> ParseOverrides(const std::vector<std::
 }  // namespace
 
 void AddSpecArguments(CLI::App& verb, SpecArguments& arguments) {
-  verb.add_option("spec", arguments.file, "job specification, YAML or JSON; - reads standard input")->required();
+  verb.add_option("spec", arguments.file, "job specification, YAML or JSON; - reads standard input")
+      ->required()
+      ->type_name("FILE");
   verb.add_option("--set", arguments.overrides, "override a key: training.steps=100 (repeatable; the value is YAML)")
       ->allow_extra_args(false);
 }
 
-std::optional<v1::JobSpec> LoadSpec(const SpecArguments& arguments) {
+std::optional<v1::JobSpec> LoadSpec(const SpecArguments& arguments, bool json) {
+  const ErrorStyle style{.json = json};
   const absl::StatusOr<std::string> text = ReadSpecText(arguments.file);
   if (!text.ok()) {
-    std::cerr << "stagecoach: " << text.status().message() << "\n";
+    ReportFailure({.code = kExitUsage, .status = text.status()}, style);
     return std::nullopt;
   }
   const absl::StatusOr<std::vector<SpecOverride>> overrides = ParseOverrides(arguments.overrides);
   if (!overrides.ok()) {
-    std::cerr << "stagecoach: --set: " << overrides.status().message() << "\n";
+    ReportFailure({.code = kExitUsage, .status = WithContext(overrides.status(), "--set")}, style);
     return std::nullopt;
   }
   std::vector<SpecError> errors;
   absl::StatusOr<v1::JobSpec> spec = ParseJobSpec(*text, *overrides, errors);
   if (spec.ok()) return *std::move(spec);
   for (const SpecError& error : errors) std::cerr << FormatSpecError(arguments.file, error) << "\n";
-  if (errors.empty()) std::cerr << "stagecoach: " << spec.status().message() << "\n";
+  Failure failure{.code = kExitUsage, .status = spec.status()};
+  if (!errors.empty()) {
+    failure.status = absl::InvalidArgumentError(FormatSpecError(arguments.file, errors.front()));
+    failure.field = errors.front().path;
+    failure.hint = errors.front().hint;
+  }
+  if (json) std::cout << FailureJson(failure, style) << "\n";
+  if (errors.empty()) std::cerr << "stagecoach: " << failure.status.message() << "\n";
   return std::nullopt;
 }
 

@@ -18,8 +18,8 @@ struct SpecArguments {
 void AddSpecArguments(CLI::App& verb, SpecArguments& arguments);
 
 // The resolved specification, or nothing after every error has been printed to standard error as "FILE:LINE:COLUMN:
-// ...".
-std::optional<v1::JobSpec> LoadSpec(const SpecArguments& arguments);
+// ..."; with `json`, the first one also to standard output, as ReportFailure does.
+std::optional<v1::JobSpec> LoadSpec(const SpecArguments& arguments, bool json);
 
 }  // namespace stagecoach
 

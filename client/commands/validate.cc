@@ -3,8 +3,9 @@
 
 #include "absl/strings/str_format.h"
 #include "client/commands/command.h"
-#include "client/commands/exit_codes.h"
+#include "client/commands/output_arguments.h"
 #include "client/commands/spec_arguments.h"
+#include "client/output/error_report.h"
 #include "common/file_system.h"
 #include "common/proto_json.h"
 #include "coordinator/plan/planner.h"
@@ -16,7 +17,7 @@ namespace {
 
 struct ValidateArguments {
   SpecArguments spec;
-  std::string output = "text";
+  OutputArguments output;
 };
 
 void PrintSummary(const v1::JobSpec& spec, const TextCorpus& corpus, const PlannedJob& job) {
@@ -50,23 +51,21 @@ void PrintSummary(const v1::JobSpec& spec, const TextCorpus& corpus, const Plann
 }
 
 int Validate(const ValidateArguments& arguments) {
-  const std::optional<v1::JobSpec> spec = LoadSpec(arguments.spec);
+  const std::optional<v1::JobSpec> spec = LoadSpec(arguments.spec, arguments.output.is_json());
   if (!spec) return kExitUsage;
   const absl::StatusOr<TextCorpus> corpus =
       OpenTextCorpus(spec->data(), spec->training().seq_len(), FileSystem::Posix());
   if (!corpus.ok()) {
-    std::cerr << "stagecoach: " << corpus.status().message() << "\n";
-    return kExitUsage;
+    return ReportFailure({.code = kExitUsage, .status = corpus.status()}, {.json = arguments.output.is_json()});
   }
   const uint32_t workers = std::max(1u, spec->parallelism().pipeline_parallel_degree());
   const absl::StatusOr<PlannedJob> job = PlanJob(*spec, std::vector<WorkerProfile>(workers));
   if (!job.ok()) {
-    std::cerr << "stagecoach: " << job.status().message() << "\n";
-    return kExitUsage;
+    return ReportFailure({.code = kExitUsage, .status = job.status()}, {.json = arguments.output.is_json()});
   }
-  if (arguments.output == "yaml") {
+  if (arguments.output.format == "yaml") {
     std::cout << PrintJobSpec(*spec);
-  } else if (arguments.output == "json") {
+  } else if (arguments.output.format == "json") {
     std::cout << PrintJson(*spec) << "\n";
   } else {
     PrintSummary(*spec, *corpus, *job);
@@ -78,10 +77,11 @@ int Validate(const ValidateArguments& arguments) {
 
 void AddValidate(CLI::App& root, Invocation& invocation) {
   auto arguments = std::make_shared<ValidateArguments>();
-  CLI::App* verb = root.add_subcommand("validate", "check a specification, its arithmetic, its data and its plan");
+  CLI::App* verb = AddVerb(root, "validate", "check a specification, its arithmetic, its data and its plan",
+                           "  stagecoach validate examples/tiny.yaml\n"
+                           "  stagecoach validate examples/tiny.yaml -o yaml   # with every default");
   AddSpecArguments(*verb, arguments->spec);
-  verb->add_option("-o,--output", arguments->output, "text, or the resolved specification as yaml or json")
-      ->check(CLI::IsMember({"text", "yaml", "json"}));
+  AddFormatOption(*verb, arguments->output, {"text", "yaml", "json"});
   verb->callback([&invocation, arguments] { invocation.run = [arguments] { return Validate(*arguments); }; });
 }
 

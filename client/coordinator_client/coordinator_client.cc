@@ -6,7 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/time/clock.h"
-#include "client/coordinator_client/backoff.h"
+#include "common/backoff.h"
 #include "common/clock.h"
 #include "common/status_macros.h"
 #include "grpcpp/create_channel.h"
@@ -15,8 +15,6 @@
 namespace stagecoach {
 namespace {
 
-constexpr absl::Duration kFirstWait = absl::Milliseconds(50);
-constexpr absl::Duration kLongestWait = absl::Seconds(1);
 constexpr int kMaxReceivedBytes = 64 << 20;  // all jobs that a coordinator knows
 
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address) {
@@ -54,11 +52,12 @@ bool CoordinatorClient::IsConnected() const { return channel_->GetState(false) =
 CoordinatorClient::Outcome CoordinatorClient::Call(const Attempt& attempt) {
   const Clock& clock = Clock::Real();
   const absl::Duration give_up = clock.Now() + options_.retry_for;
-  Backoff backoff(kFirstWait, kLongestWait);
+  Backoff backoff({}, std::random_device()());
   Outcome outcome;
   for (;;) {
     grpc::ClientContext context;
     context.set_deadline(absl::ToChronoTime(absl::Now() + options_.attempt_timeout));
+    if (!options_.request_id.empty()) context.AddMetadata("stagecoach-request-id", options_.request_id);
     outcome.status = FromGrpc(attempt(&context));
     if (!HasNoAnswer(outcome.status)) return outcome;
     const absl::Duration left = give_up - clock.Now();

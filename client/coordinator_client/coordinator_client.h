@@ -22,6 +22,7 @@ class CoordinatorClient {
     std::string address;  // as gRPC takes it: host:port, unix:/path
     absl::Duration retry_for = absl::Seconds(10);
     absl::Duration attempt_timeout = absl::Seconds(10);
+    std::string request_id = {};  // sent along, for the coordinator's log; empty: none
     // Before the first wait of a call that will be made again.
     std::function<void(const absl::Status& why)> on_outage = [](const absl::Status&) {};
   };

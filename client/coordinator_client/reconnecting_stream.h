@@ -5,15 +5,16 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <random>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "client/coordinator_client/backoff.h"
 #include "client/coordinator_client/coordinator_client.h"
 #include "client/coordinator_client/message_stream.h"
+#include "common/backoff.h"
 #include "common/clock.h"
 
 namespace stagecoach {
@@ -111,7 +112,7 @@ class ReconnectingStream {
   const std::function<Prepare()> prepare_;
   const ReconnectOptions options_;
   const Clock& clock_ = Clock::Real();
-  Backoff backoff_{absl::Milliseconds(50), absl::Seconds(1)};
+  Backoff backoff_{{}, std::random_device()()};
   std::unique_ptr<MessageStream<Message>> stream_;
   absl::Duration opened_;
   absl::Duration next_attempt_ = absl::ZeroDuration();

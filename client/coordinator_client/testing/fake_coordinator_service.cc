@@ -143,6 +143,9 @@ grpc::Status FakeCoordinatorService::SubmitJob(grpc::ServerContext*, const v1::S
       job.mutable_status()->set_state(v1::JOB_STATE_QUEUED);
       job.set_submission_id(request->submission_id());
       *job.mutable_spec() = request->spec();
+      for (const v1::JobEvent& event : events_[name]) {
+        if (event.has_status()) *job.mutable_status() = event.status();
+      }
     }
     response->set_job(name);
     return grpc::Status::OK;

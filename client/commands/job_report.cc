@@ -1,4 +1,4 @@
-#include "client/commands/train_report.h"
+#include "client/commands/job_report.h"
 
 #include <unistd.h>
 
@@ -6,8 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "common/proto_json.h"
-#include "nlohmann/json.hpp"
+#include "client/coordinator_client/enum_text.h"
+#include "client/output/job_view.h"
+#include "client/output/json.h"
 
 namespace stagecoach {
 namespace {
@@ -25,8 +26,6 @@ std::string WithSeparators(uint64_t number) {
   return text;
 }
 
-std::string StateName(v1::JobState state) { return v1::JobState_Name(state).substr(std::string("JOB_STATE_").size()); }
-
 }  // namespace
 
 std::string FormatProgress(const v1::StepEvent& step, uint64_t num_steps, absl::Duration eta) {
@@ -42,29 +41,40 @@ std::string FormatProgress(const v1::StepEvent& step, uint64_t num_steps, absl::
   return line;
 }
 
-TrainReport::TrainReport(Format format, uint64_t num_steps, uint64_t log_interval)
+JobReport::JobReport(Format format, uint64_t num_steps, uint64_t log_interval)
     : format_(format), num_steps_(num_steps), log_interval_(log_interval), terminal_(isatty(STDERR_FILENO) == 1) {}
 
-void TrainReport::OnStatus(const v1::JobStatus& status) {
+void JobReport::OnStatus(const v1::JobStatus& status) {
   if (status.state() == last_state_) return;
   last_state_ = status.state();
-  if (line_open_) std::cerr << "\n";
-  line_open_ = false;
-  std::cerr << StateName(status.state());
-  if (!status.message().empty()) std::cerr << ": " << status.message();
+  EndLine();
+  std::cerr << EnumText(status.state());
+  if (!status.message().empty()) std::cerr << ": " << Printable(status.message());
   std::cerr << "\n";
+  if (status.has_root_cause()) std::cerr << "root cause: " << Printable(RootCauseText(status)) << "\n";
 }
 
-void TrainReport::UpdateEta(const v1::StepEvent& step) {
+void JobReport::OnNote(const std::string& note) {
+  EndLine();
+  std::cerr << note << "\n";
+}
+
+void JobReport::EndLine() {
+  if (line_open_) std::cerr << "\n";
+  line_open_ = false;
+}
+
+void JobReport::UpdateEta(const v1::StepEvent& step) {
   mean_step_seconds_ = mean_step_seconds_ == 0
                            ? step.step_seconds()
                            : (1 - kPaceWeight) * mean_step_seconds_ + kPaceWeight * step.step_seconds();
 }
 
-void TrainReport::OnStep(const v1::StepEvent& step) {
+void JobReport::OnStep(const v1::StepEvent& step) {
+  if (format_ == Format::kStatesOnly) return;
   UpdateEta(step);
   if (format_ == Format::kJsonLines) {
-    std::cout << PrintJson(step) << "\n" << std::flush;
+    std::cout << PrintJsonText(StepJson(step), JsonForm::kOneLine) << "\n" << std::flush;
     return;
   }
   const absl::Duration eta = absl::Seconds(mean_step_seconds_ * static_cast<double>(num_steps_ - step.step()));
@@ -79,21 +89,19 @@ void TrainReport::OnStep(const v1::StepEvent& step) {
   }
 }
 
-void TrainReport::OnEnd(const v1::Job& job) {
+void JobReport::OnEnd(const v1::Job& job) {
+  EndLine();
+  if (format_ == Format::kStatesOnly) return;
   const v1::JobStatus& status = job.status();
   if (format_ == Format::kJsonLines) {
-    const nlohmann::ordered_json last = {{"state", StateName(status.state())},
-                                         {"reason", status.reason()},
-                                         {"message", status.message()},
-                                         {"step", status.step()},
-                                         {"checkpoint", job.checkpoint_directory()},
-                                         {"digest", job.digest()},
-                                         {"state_digest", job.state_digest()}};
-    // Messages may carry file names, which may be any bytes.
-    std::cout << last.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) << "\n" << std::flush;
+    const Json last = {{"name", status.job()},      {"state", EnumText(status.state())},
+                       {"reason", status.reason()}, {"message", status.message()},
+                       {"step", status.step()},     {"checkpoint", job.checkpoint_directory()},
+                       {"digest", job.digest()},    {"state_digest", job.state_digest()}};
+    std::cout << PrintJsonText(last, JsonForm::kOneLine) << "\n" << std::flush;
     return;
   }
-  std::cout << "state:        " << StateName(status.state()) << (status.reason().empty() ? "" : " ") << status.reason()
+  std::cout << "state:        " << EnumText(status.state()) << (status.reason().empty() ? "" : " ") << status.reason()
             << "\n";
   std::cout << "step:         " << status.step() << "\n";
   if (!job.checkpoint_directory().empty()) {

@@ -1,5 +1,5 @@
-#ifndef STAGECOACH_CLIENT_COMMANDS_TRAIN_REPORT_H_
-#define STAGECOACH_CLIENT_COMMANDS_TRAIN_REPORT_H_
+#ifndef STAGECOACH_CLIENT_COMMANDS_JOB_REPORT_H_
+#define STAGECOACH_CLIENT_COMMANDS_JOB_REPORT_H_
 
 #include <cstdint>
 #include <string>
@@ -10,21 +10,25 @@
 
 namespace stagecoach {
 
-// Shows a run while it goes on. Used by one thread.
-class TrainReport {
+// Shows a job while it goes on. Used by one thread.
+class JobReport {
  public:
-  enum class Format { kText, kJsonLines };
+  enum class Format { kText, kJsonLines, kStatesOnly };
 
-  // In text form, progress goes to standard error: a line that overwrites itself on a terminal, else a line every
-  // `log_interval` steps (and the first, the last, and each with a validation loss).
-  TrainReport(Format format, uint64_t num_steps, uint64_t log_interval);
+  // Changes of state go to standard error in every form, and kStatesOnly shows nothing else. In text form, progress
+  // goes to standard error: a line that overwrites itself on a terminal, else a line every `log_interval` steps (and
+  // the first, the last, and each with a validation loss).
+  JobReport(Format format, uint64_t num_steps, uint64_t log_interval);
 
   void OnStatus(const v1::JobStatus& status);
   void OnStep(const v1::StepEvent& step);
+  // Anything else that people should know, on a line of its own.
+  void OnNote(const std::string& note);
   // The last lines or object, to standard output.
   void OnEnd(const v1::Job& job);
 
  private:
+  void EndLine();
   void UpdateEta(const v1::StepEvent& step);
 
   const Format format_;
@@ -41,4 +45,4 @@ std::string FormatProgress(const v1::StepEvent& step, uint64_t num_steps, absl::
 
 }  // namespace stagecoach
 
-#endif  // STAGECOACH_CLIENT_COMMANDS_TRAIN_REPORT_H_
+#endif  // STAGECOACH_CLIENT_COMMANDS_JOB_REPORT_H_

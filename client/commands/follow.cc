@@ -1,0 +1,53 @@
+#include "client/commands/follow.h"
+
+#include "absl/strings/str_cat.h"
+#include "client/coordinator_client/enum_text.h"
+#include "client/coordinator_client/job_states.h"
+#include "client/coordinator_client/step_merger.h"
+
+namespace stagecoach {
+namespace {
+
+constexpr absl::Duration kPoll = absl::Milliseconds(100);
+
+}  // namespace
+
+absl::StatusOr<bool> FollowToEnd(JobFeed& feed, JobReport& report, const std::function<bool()>& keep_on) {
+  StepMerger merger;
+  while (!IsTerminal(feed.status().state())) {
+    if (!keep_on()) {
+      if (const std::optional<v1::StepEvent> step = merger.Flush()) report.OnStep(*step);
+      return false;
+    }
+    const absl::StatusOr<std::optional<v1::JobEvent>> event = feed.Next(kPoll);
+    if (!event.ok()) return event.status();
+    if (!event->has_value()) continue;
+    if ((*event)->num_missing() > 0) {
+      report.OnNote(absl::StrCat((*event)->num_missing(), " events are no longer kept: some steps are not shown"));
+    }
+    for (const v1::StepEvent& step : merger.Add(**event)) report.OnStep(step);
+    if ((*event)->has_status()) report.OnStatus((*event)->status());
+  }
+  return true;
+}
+
+v1::Job DescribeEnded(CoordinatorClient& client, const v1::JobStatus& status) {
+  absl::StatusOr<v1::Job> job = client.GetJob(status.job());
+  if (job.ok() && IsTerminal(job->status().state())) return *std::move(job);
+  v1::Job known;
+  *known.mutable_status() = status;
+  return known;
+}
+
+Failure LostFailure(const absl::Status& why, const std::string& job, const v1::JobStatus& last) {
+  if (!absl::IsUnavailable(why)) return ServerFailure(why);
+  const std::string seen =
+      last.state() == v1::JOB_STATE_UNSPECIFIED
+          ? " was not seen"
+          : absl::StrCat(" was ", EnumText(last.state()), " at step ", last.step(), " when last seen");
+  return {.code = kExitUnreachable,
+          .status = absl::UnavailableError(
+              absl::StrCat("job state unknown: ", job, seen, "; the coordinator is lost: ", why.message()))};
+}
+
+}  // namespace stagecoach

@@ -1,0 +1,141 @@
+#include <algorithm>
+#include <iostream>
+#include <memory>
+
+#include "absl/strings/str_cat.h"
+#include "absl/time/clock.h"
+#include "client/commands/command.h"
+#include "client/commands/event_list.h"
+#include "client/commands/output_arguments.h"
+#include "client/commands/server_arguments.h"
+#include "client/coordinator_client/enum_text.h"
+#include "client/output/job_view.h"
+#include "client/output/worker_view.h"
+#include "coordinator/spec/job_spec_parser.h"
+
+namespace stagecoach {
+namespace {
+
+struct GetArguments {
+  std::string name;  // empty: all
+  ServerArguments server;
+  OutputArguments output;
+
+  bool wide() const { return output.format == "wide"; }
+};
+
+Listing JobListing(const std::vector<v1::Job>& jobs, bool wide) {
+  Listing listing{.key = "jobs", .table = Table(JobHeaders(wide))};
+  for (const v1::Job& job : jobs) {
+    listing.names.push_back(job.status().job());
+    listing.items.push_back(JobJson(job));
+    listing.table.AddRow(JobRow(job, absl::Now(), wide));
+  }
+  return listing;
+}
+
+Listing WorkerListing(const std::vector<v1::WorkerDescription>& workers, bool wide) {
+  Listing listing{.key = "workers", .table = Table(WorkerHeaders(wide))};
+  for (const v1::WorkerDescription& worker : workers) {
+    listing.names.push_back(worker.name());
+    listing.items.push_back(WorkerJson(worker));
+    listing.table.AddRow(WorkerRow(worker, wide));
+  }
+  return listing;
+}
+
+// The specification, such that it can be submitted again; what became of the job is in a comment.
+void PrintSpecOf(const v1::Job& job) {
+  std::cout << "# "
+            << Printable(absl::StrCat("job ", job.status().job(), ": ", EnumText(job.status().state()), ", step ",
+                                      job.status().step()))
+            << "\n"
+            << PrintJobSpec(job.spec());
+}
+
+Outcome GetJobs(CoordinatorClient& client, const GetArguments& arguments) {
+  if (arguments.name.empty()) {
+    const absl::StatusOr<v1::ListJobsResponse> jobs = client.ListJobs();
+    if (!jobs.ok()) return jobs.status();
+    PrintListing(JobListing({jobs->jobs().begin(), jobs->jobs().end()}, arguments.wide()), arguments.output);
+    return kExitOk;
+  }
+  const absl::StatusOr<v1::Job> job = client.GetJob(arguments.name);
+  if (!job.ok()) return job.status();
+  const std::string& format = arguments.output.format;
+  if (format == "yaml" && !arguments.output.quiet) {
+    PrintSpecOf(*job);
+  } else if ((format == "json" || format == "jsonl") && !arguments.output.quiet) {
+    PrintObject(JobJson(*job), format);
+  } else {
+    PrintListing(JobListing({*job}, arguments.wide()), arguments.output);
+  }
+  return kExitOk;
+}
+
+Outcome GetWorkers(CoordinatorClient& client, const GetArguments& arguments) {
+  const absl::StatusOr<v1::ListWorkersResponse> all = client.ListWorkers();
+  if (!all.ok()) return all.status();
+  if (arguments.name.empty()) {
+    PrintListing(WorkerListing({all->workers().begin(), all->workers().end()}, arguments.wide()), arguments.output);
+    return kExitOk;
+  }
+  const auto found = std::find_if(all->workers().begin(), all->workers().end(),
+                                  [&](const v1::WorkerDescription& w) { return w.name() == arguments.name; });
+  if (found == all->workers().end()) return absl::NotFoundError("there is no worker " + arguments.name);
+  const std::string& format = arguments.output.format;
+  if ((format == "json" || format == "jsonl" || format == "yaml") && !arguments.output.quiet) {
+    PrintObject(WorkerJson(*found), format);
+  } else {
+    PrintListing(WorkerListing({*found}, arguments.wide()), arguments.output);
+  }
+  return kExitOk;
+}
+
+using Get = Outcome (*)(CoordinatorClient&, const GetArguments&);
+
+void AddGetVerb(CLI::App& parent, Invocation& invocation, const std::vector<std::string>& names,
+                const std::string& summary, const std::string& examples, Get get) {
+  auto arguments = std::make_shared<GetArguments>();
+  CLI::App* verb = AddVerb(parent, names.front(), summary, examples);
+  for (size_t i = 1; i < names.size(); ++i) verb->alias(names[i]);
+  verb->add_option("name", arguments->name, "only this one")->type_name(get == GetWorkers ? "WORKER" : "JOB");
+  AddServerOptions(*verb, arguments->server);
+  AddTableOptions(*verb, arguments->output, kListFormats);
+  verb->callback([&invocation, arguments, get] {
+    invocation.run = [arguments, get] {
+      return AskCoordinator(arguments->server, arguments->output,
+                            [&](CoordinatorClient& client) { return get(client, *arguments); });
+    };
+  });
+}
+
+Outcome GetEvents(CoordinatorClient& client, const GetArguments& arguments) {
+  return ListEvents(client, arguments.name, {.with_steps = false}, arguments.output);
+}
+
+}  // namespace
+
+void AddGet(CLI::App& root, Invocation& invocation) {
+  CLI::App* get = AddVerb(root, "get", "list jobs, workers or events",
+                          "  stagecoach get jobs\n"
+                          "  stagecoach get workers -o json\n"
+                          "  stagecoach get job NAME -o yaml");
+  get->require_subcommand(1);
+  AddGetVerb(*get, invocation, {"jobs", "job"}, "jobs, in the order of their submission; ended ones too",
+             "  stagecoach get jobs\n"
+             "  stagecoach get job NAME -o json\n"
+             "  stagecoach get job NAME -o yaml | stagecoach submit -",
+             GetJobs);
+  AddGetVerb(*get, invocation, {"workers", "worker"}, "workers, lost ones for ten minutes too",
+             "  stagecoach get workers -o wide\n"
+             "  stagecoach get workers -o json",
+             GetWorkers);
+  AddGetVerb(*get, invocation, {"events", "event"}, "what has happened to a job, or to all; without the steps",
+             "  stagecoach get events\n"
+             "  stagecoach get events JOB -o jsonl",
+             GetEvents);
+  AddGetVerb(root, invocation, {"ps"}, "the same as get jobs", "  stagecoach ps", GetJobs);
+}
+
+}  // namespace stagecoach

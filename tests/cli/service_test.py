@@ -1,0 +1,105 @@
+#!/usr/bin/env python3
+"""Verbs that ask a coordinator, against a real one with two workers."""
+
+import json
+import signal
+import subprocess
+import unittest
+
+from command_line import BINARY, FOREVER, PATIENCE, CommandLineCase, wait_until
+
+
+class ServiceTest(CommandLineCase):
+    def setUp(self):
+        super().setUp()
+        self.run_stagecoach("up", "--workers", 2, "--threads", 1, "--state-dir", self.directory / "state", "-d")
+        self.addCleanup(self.run_stagecoach, "down")
+
+    def submit(self, *arguments):
+        return self.run_stagecoach("submit", self.spec, *arguments).stdout.strip()
+
+    def test_a_job_from_submission_to_its_end(self):
+        self.assertEqual(self.submit("--wait"), "cli")
+        job = self.get_json("get", "job", "cli")
+        self.assertEqual((job["state"], job["reason"], job["step"], job["epoch"], job["recoveries"]),
+                         ("SUCCEEDED", "Completed", 6, 1, 0))
+        self.assertIsInstance(job["loss"], float)
+        self.assertEqual(sorted(stage["worker"] for stage in job["stages"]), ["worker-0", "worker-1"])
+        digest = self.run_stagecoach("checkpoint", "digest", self.checkpoints).stdout.strip()
+        self.assertEqual(digest, job["digest"])
+        self.assertIn(digest, self.run_stagecoach("describe", "job", "cli").stdout)
+        self.assertIn("SUCCEEDED", self.run_stagecoach("get", "events", "cli").stdout)
+        self.run_stagecoach("wait", "cli")
+        # The specification it ran with is one that runs again.
+        yaml = self.run_stagecoach("get", "job", "cli", "-o", "yaml").stdout
+        again = self.run_stagecoach("submit", "-", "--wait", stdin=yaml).stdout.strip()
+        self.assertEqual(self.get_json("get", "job", again)["digest"], digest)
+        self.assertEqual(self.run_stagecoach("get", "jobs", "-q").stdout, f"cli\n{again}\n")
+
+    def test_following_shows_what_train_shows(self):
+        follow = self.run_stagecoach("submit", self.spec, "--follow", "-o", "jsonl")
+        objects = [json.loads(line) for line in follow.stdout.splitlines()]
+        self.assertEqual([o["step"] for o in objects], [1, 2, 3, 4, 5, 6, 6])
+        self.assertEqual(objects[-1]["state"], "SUCCEEDED")
+        train = self.run_stagecoach("train", self.spec, "--workers", 2, "-o", "jsonl")
+        self.assertEqual(json.loads(train.stdout.splitlines()[-1])["digest"], objects[-1]["digest"])
+
+    def test_ctrl_c_detaches_and_cancel_cancels(self):
+        with self.started("submit", self.spec, "--set", FOREVER, "--follow", "-o", "jsonl") as process:
+            process.stdout.readline()
+            process.send_signal(signal.SIGINT)
+            _, stderr = self.end_of(process, 130)
+        self.assertIn("detached: job cli goes on", stderr)
+        self.run_stagecoach("wait", "cli", "--for=step=20", "--timeout", "50s")
+        self.run_stagecoach("wait", "cli", "--for=terminal", "--timeout", "100ms", code=7)
+        self.run_stagecoach("cancel", "cli")
+        self.run_stagecoach("wait", "cli", code=8)
+        self.run_stagecoach("wait", "cli", "--for=checkpoint")
+        self.run_stagecoach("cancel", "cli", code=9)
+
+    def test_a_paused_job_keeps_its_workers_and_goes_on(self):
+        self.submit("--set", FOREVER)
+        self.run_stagecoach("wait", "cli", "--for=step=3")
+        self.run_stagecoach("pause", "cli")
+        wait_until(lambda: self.get_json("get", "job", "cli")["state"] == "PAUSED", "the pause")
+        step = self.get_json("get", "job", "cli")["step"]
+        self.assertEqual({w["job"] for w in self.get_json("get", "workers")["workers"]}, {"cli"})
+        self.run_stagecoach("resume", "cli")
+        self.run_stagecoach("wait", "cli", f"--for=step={step + 2}")
+        self.run_stagecoach("cancel", "cli", "--yes")
+        self.run_stagecoach("wait", "cli", code=8)
+
+    def test_names_and_submissions_conflict(self):
+        first = self.submit("--set", FOREVER, "--submission-id", "a")
+        self.assertEqual(self.submit("--set", FOREVER, "--submission-id", "a"), first)
+        self.run_stagecoach("submit", self.spec, "--submission-id", "a", code=9)
+        self.run_stagecoach("submit", self.spec, "--set", FOREVER, code=9)
+        self.run_stagecoach("cancel", first)
+        self.run_stagecoach("wait", first, code=8)
+
+    def test_data_that_is_wrong_fails_the_job(self):
+        (self.directory / "text").unlink()
+        result = self.run_stagecoach("submit", self.spec, "--wait", code=3)
+        self.assertIn("text", result.stderr)
+        self.assertEqual(self.get_json("get", "job", "cli")["reason"], "InvalidData")
+
+    def test_bash_completes_names(self):
+        self.submit("--wait")
+        script = ("source <(\"$1\" completion bash); COMP_WORDS=(\"$1\" describe job c); COMP_CWORD=3; _stagecoach; "
+                  "printf '%s\\n' \"${COMPREPLY[@]}\"")
+        offers = subprocess.run(["bash", "-c", script, "bash", BINARY], capture_output=True, text=True, timeout=PATIENCE,
+                                env=self.environment)
+        self.assertEqual(offers.stdout, "cli\n")
+
+
+class NoServiceTest(CommandLineCase):
+    def test_a_coordinator_that_is_not_there_is_6(self):
+        address = f"unix:{self.directory}/none"
+        result = self.run_stagecoach("get", "jobs", "--address", address, "--reconnect-timeout", "100ms", code=6)
+        self.assertIn(address, result.stderr)
+        self.run_stagecoach("wait", "job", "--address", address, "--reconnect-timeout", "100ms", code=6)
+        self.run_stagecoach("submit", self.spec, "--address", address, "--reconnect-timeout", "100ms", code=6)
+
+
+if __name__ == "__main__":
+    unittest.main()

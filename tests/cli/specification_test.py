@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""What a specification meets at the command line: validate, plan, and every way of being wrong."""
+
+import json
+import unittest
+
+from command_line import CommandLineCase
+
+
+class ValidateTest(CommandLineCase):
+    def test_prints_the_resolved_specification(self):
+        self.assertIn("cli is valid", self.run_stagecoach("validate", self.spec).stdout)
+        resolved = self.run_stagecoach("validate", self.spec, "-o", "yaml").stdout
+        again = self.run_stagecoach("validate", "-", "-o", "yaml", stdin=resolved).stdout
+        self.assertEqual(resolved, again)
+        self.assertEqual(self.get_json("validate", self.spec)["name"], "cli")
+
+    def test_errors_say_where(self):
+        self.spec.write_text(self.spec.read_text().replace("seq_len: 16", "seq_length: 16"))
+        result = self.run_stagecoach("validate", self.spec, code=2)
+        self.assertRegex(result.stderr, r"spec\.yaml:\d+:\d+: training\.seq_length: .*seq_len")
+
+    def test_errors_in_json_name_the_field(self):
+        result = self.run_stagecoach("validate", self.spec, "--set", "training.stepz=1", "-o", "json", code=2)
+        error = json.loads(result.stdout)["error"]
+        self.assertEqual(error["code"], "INVALID_ARGUMENT")
+        self.assertEqual(error["field"], "training.stepz")
+        self.assertIn("steps", error["hint"])
+        self.assertIn("training.stepz", result.stderr)
+
+
+class PlanTest(CommandLineCase):
+    def test_has_the_published_fields(self):
+        plan = self.get_json("plan", self.spec, "--workers", 2)
+        for field in ("schedule", "num_micro_batches", "step_seconds", "bubble_ratio", "lower_bound_seconds",
+                      "partition_imbalance_ratio"):
+            self.assertIn(field, plan)
+        self.assertEqual(len(plan["stages"]), 2)
+        for stage in plan["stages"]:
+            for field in ("first_layer", "last_layer", "parameters", "forward_seconds", "backward_input_seconds",
+                          "backward_weight_seconds"):
+                self.assertIn(field, stage)
+            memory = stage["memory_bytes"]
+            parts = ("parameters", "gradients", "optimizer", "activations", "pending_weight", "receive", "scratch")
+            self.assertEqual(sum(memory[p] for p in parts), memory["total"])
+
+    def test_draws_a_picture_and_a_trace(self):
+        trace = json.loads(self.run_stagecoach("plan", self.spec, "--workers", 2, "-o", "trace").stdout)
+        self.assertEqual(len([e for e in trace["traceEvents"] if e["ph"] == "X"]), 2 * 2 * 4)
+        self.assertIn("worker 1", self.run_stagecoach("plan", self.spec, "--workers", 2).stdout)
+
+
+class WrongSpecificationTest(CommandLineCase):
+    def refuse_spec(self, text, says):
+        self.spec.write_text(text)
+        for verb in ("train", "validate", "plan", "submit"):
+            self.refuse(self.spec, says=says, verb=verb)
+
+    def refuse_change(self, old, new, says):
+        self.assertIn(old, self.good)
+        self.refuse_spec(self.good.replace(old, new), says)
+
+    def setUp(self):
+        super().setUp()
+        self.good = self.spec.read_text()
+
+    def test_keys_and_values(self):
+        self.refuse_change("steps: 6", "steps: 6, stepz: 7", "stepz: unknown key; did you mean steps?")
+        self.refuse_change("steps: 6", "steps: six", "training.steps")
+        self.refuse_change("steps: 6", "steps: 6, steps: 7", "training.steps: the key is given twice")
+
+    def test_numbers(self):
+        self.refuse_change("global_batch_size: 8", "global_batch_size: 9", "global_batch_size 9 is not a multiple")
+        self.refuse_change("lr: 1.0e-3", "lr: .nan", "optimizer.lr")
+        self.refuse_change("lr: 1.0e-3", "lr: .inf", "optimizer.lr")
+
+    def test_what_is_not_built_yet_is_refused_by_name(self):
+        self.refuse_spec(self.good + "loss_scale: {initial: 2}\n", "loss_scale: is not supported yet")
+        self.refuse_spec(self.good + "fault_tolerance: {on_worker_loss: repartition}\n", "fault_tolerance")
+
+    def test_an_empty_document(self):
+        self.refuse_spec("", "the specification is empty")
+
+    def test_documents_that_are_attacks(self):
+        self.refuse_spec("a: " + "[" * 10000 + "]" * 10000, "nest")
+        self.refuse_spec("# " + "x" * (10 << 20) + self.good, "at most 1048576")
+        bomb = "a: &a [1,1,1,1,1,1,1,1,1]\n" + "".join(
+            f"{chr(98 + i)}: &{chr(98 + i)} [{','.join(['*' + chr(97 + i)] * 9)}]\n" for i in range(8))
+        self.refuse_spec(bomb, "alias")
+
+    def test_files_that_cannot_be_read(self):
+        self.refuse(self.directory / "none.yaml", says="none.yaml")
+        self.refuse(self.directory, says=str(self.directory))
+
+
+if __name__ == "__main__":
+    unittest.main()
