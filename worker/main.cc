@@ -128,14 +128,12 @@ sigset_t BlockSignals() {
   return signals;
 }
 
-// Whoever is in a hurry asks twice.
-void EndAtOnce(int signal) {
+// From now on SIGTERM and SIGINT end the process at once.
+void UnblockSignals() {
   sigset_t signals;
   sigemptyset(&signals);
-  sigaddset(&signals, signal);
-  std::signal(signal, SIG_DFL);
+  for (const int signal : {SIGTERM, SIGINT}) sigaddset(&signals, signal);
   pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
-  raise(signal);
 }
 
 int Run(ServerOptions options) {
@@ -147,13 +145,11 @@ int Run(ServerOptions options) {
     const bool is_usage = absl::IsNotFound(server.status()) || absl::IsInvalidArgument(server.status());
     return Fail(server.status(), is_usage ? kExitUsage : kExitError);
   }
-  for (bool leaving = false;; leaving = true) {
-    int signal = 0;
-    sigwait(&signals, &signal);
-    if (signal == kEndedSignal) break;
-    if (leaving) EndAtOnce(signal);
-    (*server)->Leave(signal == SIGINT ? "SIGINT" : "SIGTERM");
-  }
+  int signal = 0;
+  sigwait(&signals, &signal);
+  // Whoever is in a hurry asks twice, or the device does not come to an end.
+  UnblockSignals();
+  if (signal != kEndedSignal) (*server)->Leave(signal == SIGINT ? "SIGINT" : "SIGTERM");
   const std::optional<absl::Status> ended = (*server)->Wait(absl::InfiniteDuration());
   return ended->ok() ? kExitOk : Fail(*ended, kExitError);
 }

@@ -13,10 +13,8 @@
 #include "common/build_version.h"
 #include "common/log.h"
 #include "common/status_macros.h"
-#include "worker/data/text_batch_source.h"
-#include "worker/model/layered_stage.h"
-#include "worker/model/stage_state.h"
 #include "worker/registry/device/device_registry.h"
+#include "worker/registry/model/model_registry.h"
 #include "worker/session/grpc_session.h"
 
 namespace stagecoach {
@@ -57,24 +55,11 @@ void DescribeProcess(const ServerOptions& options, AgentOptions& agent) {
   agent.max_threads = options.max_threads > 0 ? options.max_threads : std::max(1u, std::thread::hardware_concurrency());
 }
 
-AgentOptions ModelOptions() {
-  AgentOptions agent;
-  agent.batch_source_factory = [](const v1::JobSpec& spec,
-                                  FileSystem& files) -> absl::StatusOr<std::unique_ptr<BatchSource>> {
-    return TextBatchSource::Create(spec.data(), spec.training().seq_len(), files);
-  };
-  agent.stage_state_factory = StageState::Create;
-  agent.stage_factory = [](Device& on, const v1::JobSpec& spec, const v1::ModelGraph& graph, LayerIndex first,
-                           LayerIndex last, const StageState& state) -> absl::StatusOr<std::unique_ptr<Stage>> {
-    return LayeredStage::Create(on, spec, graph, first, last, state);
-  };
-  return agent;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& options) {
-  AgentOptions agent = ModelOptions();
+  AgentOptions agent;
+  UseModels(agent);
   STAGECOACH_RETURN_IF_ERROR(DescribeDevice(options, agent));
   STAGECOACH_ASSIGN_OR_RETURN(agent.transport_factory, FindTransport(options.transport, options.transport_settings));
   DescribeProcess(options, agent);

@@ -371,8 +371,10 @@ v1::WorkerMessage Agent::MakeHello() const {
   v1::HeldJob& held = *message.mutable_hello()->mutable_held();
   held.set_job(filter_.job().value());
   held.set_epoch(filter_.epoch().value());
-  held.set_applied_step(progress.applied_step.value());
-  held.set_prepared_step(progress.prepared_step.value());
+  if (progress.job == filter_.job()) {
+    held.set_applied_step(progress.applied_step.value());
+    held.set_prepared_step(progress.prepared_step.value());
+  }
   *held.mutable_last_commit() = last_commit_;
   return message;
 }

@@ -39,9 +39,9 @@ using StageFactory = std::function<absl::StatusOr<std::unique_ptr<Stage>>(
 // What a worker is given at start. The factories are called by its executor's thread.
 struct AgentOptions {
   // Who it is, as Hello says it.
-  WorkerId worker;
-  Incarnation incarnation;
-  std::string numerics_class;
+  WorkerId worker{};
+  Incarnation incarnation{};
+  std::string numerics_class{};
   uint64_t memory_bytes = 0;
   uint32_t max_threads = 1;
   std::string build_version{};
@@ -49,11 +49,11 @@ struct AgentOptions {
   std::string host{};
   uint64_t pid = 0;
 
-  DeviceFactory device_factory;
-  TransportFactory transport_factory;
-  BatchSourceFactory batch_source_factory;
-  StageStateFactory stage_state_factory;
-  StageFactory stage_factory;
+  DeviceFactory device_factory{};
+  TransportFactory transport_factory{};
+  BatchSourceFactory batch_source_factory{};
+  StageStateFactory stage_state_factory{};
+  StageFactory stage_factory{};
   FileSystem& files = FileSystem::Posix();
 
   const Clock& clock = Clock::Real();

@@ -397,7 +397,7 @@ TEST_F(AgentSessionTest, AnOlderCoordinatorsWelcomeIsNone) {
   AwaitClosed(session);
 }
 
-TEST_F(AgentSessionTest, TheNewestCommitIsOfTheJobThatIsHeld) {
+TEST_F(AgentSessionTest, WhatIsHeldIsOfTheJobThatIsHeld) {
   BeginJob();
   for (uint64_t step = 1; step <= 3; ++step) {
     harness_.PrepareStep(step);
@@ -407,8 +407,19 @@ TEST_F(AgentSessionTest, TheNewestCommitIsOfTheJobThatIsHeld) {
   release.mutable_release();
   for (uint32_t rank = 0; rank < 2; ++rank) harness_.Send(rank, release);
   harness_.job = "other";
-  BeginJob();
-  EXPECT_EQ(BreakAndReattach(0).last_commit().step(), 0u);
+  harness_.worker(0).on_build = [this](Stream&) {
+    reached_.store(true);
+    while (hold_.load()) std::this_thread::yield();
+    return absl::OkStatus();
+  };
+  harness_.Send(0, harness_.AssignStages(0));
+  AwaitHold();
+  const v1::HeldJob held = BreakAndReattach(0);
+  EXPECT_EQ(held.job(), "other");
+  EXPECT_EQ(held.applied_step(), 0u);
+  EXPECT_EQ(held.last_commit().step(), 0u);
+  hold_.store(false);
+  EXPECT_TRUE(harness_.Receive(0).has_stages_prepared());
 }
 
 TEST_F(AgentSessionTest, LeavesWhenItIsDismissed) {

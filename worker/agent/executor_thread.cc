@@ -57,7 +57,9 @@ void ExecutorThread::Loop() {
     reply_.body = std::visit([&](auto& body) { return Execute(*command, body); }, command->body);
     {
       MutexLock lock(mutex_);
-      progress_ = {.applied_step = held_.applied_step(), .prepared_step = held_.prepared_step()};
+      progress_.job = command->fence.job;
+      progress_.applied_step = held_.applied_step();
+      progress_.prepared_step = held_.prepared_step();
     }
     on_reply_();
   }

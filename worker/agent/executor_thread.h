@@ -38,8 +38,9 @@ class ExecutorThread {
 
   // Where the program is that runs; none: none runs.
   std::optional<v1::RunState> run_state() const;
-  // How far the state was at the end of the last command.
+  // How far the state was at the end of the last command, and of which job that was: of another one nothing is held.
   struct Progress {
+    JobId job;
     Step applied_step;
     Step prepared_step;
   };

@@ -4,8 +4,11 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <thread>
 
 #include "absl/strings/str_cat.h"
+#include "common/action_text.h"
+#include "common/named_thread.h"
 #include "tests/testing/worker/executor_harness.h"
 
 namespace stagecoach {
@@ -259,6 +262,8 @@ TEST(ProgramExecutorTest, RefusesInstructionsThatNameNoSlotThoughTheyNeedOne) {
     EXPECT_THAT(std::string(status.message()), HasSubstr(text));
   };
   expect_refused(v1::ACTION_KIND_LOAD, &v1::Instruction::set_load_slot, "0LOAD0: it names no load slot");
+  expect_refused(v1::ACTION_KIND_FORWARD, &v1::Instruction::set_load_slot, "0F0: it names no load slot");
+  expect_refused(v1::ACTION_KIND_BACKWARD_WEIGHT, &v1::Instruction::set_load_slot, "0W0: it names no load slot");
   expect_refused(v1::ACTION_KIND_FORWARD, &v1::Instruction::set_saved_slot, "0F0: it names no saved slot");
   expect_refused(v1::ACTION_KIND_FORWARD, &v1::Instruction::set_shared_slot, "0F0: it names no shared slot");
   expect_refused(v1::ACTION_KIND_BACKWARD_INPUT, &v1::Instruction::set_saved_slot, "0I0: it names no saved slot");
@@ -266,6 +271,45 @@ TEST(ProgramExecutorTest, RefusesInstructionsThatNameNoSlotThoughTheyNeedOne) {
   expect_refused(v1::ACTION_KIND_BACKWARD_INPUT, &v1::Instruction::set_pending_slot, "0I0: it names no pending slot");
   expect_refused(v1::ACTION_KIND_BACKWARD_WEIGHT, &v1::Instruction::set_shared_slot, "0W0: it names no shared slot");
   expect_refused(v1::ACTION_KIND_BACKWARD_WEIGHT, &v1::Instruction::set_pending_slot, "0W0: it names no pending slot");
+}
+
+TEST(ProgramExecutorTest, ProgressSaysWhereItIsAndHowLongThatUsuallyTakes) {
+  ExecutorHarness harness({.num_stages = 1, .num_micro_batches = 2});
+  ExecutorHarness::Worker& worker = harness.worker(0);
+  ExecutorProgress seen;
+  worker.options.hook = [&](const char* kind, const MicroBatch& micro_batch) {
+    if (kind[0] != 'W' || micro_batch.index.value() != 1) return absl::OkStatus();
+    seen = worker.executor->progress();
+    harness.clock.Advance(absl::Milliseconds(30));
+    return absl::OkStatus();
+  };
+  harness.Rebuild(0);
+  for (uint64_t step = 1; step <= 12; ++step) {
+    ASSERT_TRUE(worker.executor->Run(harness.Order(step, 0, {2, 2})).ok());
+    EXPECT_EQ(seen.step, step);
+    EXPECT_EQ(ActionText(worker.program.instructions(static_cast<int>(seen.instruction)).action()), "0W1");
+    EXPECT_FALSE(seen.waiting);
+    EXPECT_EQ(seen.usual_seconds > 0, step > 10);  // before that too few runs
+  }
+  EXPECT_GE(seen.usual_seconds, 0.03);
+  EXPECT_LT(seen.usual_seconds, 0.03 * 1.5);
+  const auto last = static_cast<uint64_t>(worker.program.instructions_size() - 1);
+  EXPECT_EQ(worker.executor->progress().instruction, last);
+  EXPECT_LT(worker.executor->progress().usual_seconds, 1e-3);
+}
+
+TEST(ProgramExecutorTest, ProgressNamesTheChannelThatIsWaitedFor) {
+  ExecutorHarness harness({.num_stages = 2, .num_micro_batches = 1});
+  ExecutorHarness::Worker& last = harness.worker(1);
+  NamedThread alone("executor", [&] { EXPECT_FALSE(last.executor->Run(harness.Order(1, 0, {2})).ok()); });
+  while (!last.executor->progress().waiting) std::this_thread::yield();
+  const ExecutorProgress progress = last.executor->progress();
+  EXPECT_EQ(ActionText(last.program.instructions(static_cast<int>(progress.instruction)).action()), "1F0");
+  const v1::ChannelSpec& channel = last.program.channels(static_cast<int>(progress.channel));
+  EXPECT_EQ(channel.from_stage(), 0u);
+  EXPECT_EQ(channel.kind(), v1::CHANNEL_KIND_ACTIVATION);
+  last.executor->Abort();
+  last.transport->Abort(absl::AbortedError("enough"));
 }
 
 TEST(ProgramExecutorTest, AsynchronousDeviceGetsEventsWithEveryPost) {
