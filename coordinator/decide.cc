@@ -17,6 +17,7 @@
 #include "coordinator/jobs/recovery.h"
 #include "coordinator/jobs/requests.h"
 #include "coordinator/jobs/step.h"
+#include "coordinator/pulse.h"
 #include "coordinator/worker_decisions.h"
 
 namespace stagecoach {
@@ -168,7 +169,7 @@ Decision Decider::operator()(const ManifestWritten& input) const {
 }
 
 Decision Decider::operator()(const Restarted&) const {
-  Decision decision;
+  Decision decision{{FirstPulse(now_, state_)}, ""};
   for (const JobId& id : state_.active_jobs()) {
     JobDecision job_decision = On(state_.jobs().at(id));
     OnRestarted(job_decision);
@@ -180,21 +181,23 @@ Decision Decider::operator()(const Restarted&) const {
 
 // One thing at a time: what is done changes what is to be done.
 Decision Decider::operator()(const Tick&) const {
-  if (std::optional<Decision> decision = OnWorkersTick(now_, state_)) {
+  std::optional<Decision> decision = OnPulse(now_, state_);
+  if (!decision.has_value()) decision = OnWorkersTick(now_, state_);
+  if (decision.has_value()) {
     decision->effects.push_back(RequestTick{});
     return *std::move(decision);
   }
   for (const JobId& id : state_.active_jobs()) {
     if (now_ < state_.jobs().at(id).progress.deadline) continue;
-    JobDecision decision = On(state_.jobs().at(id));
-    OnPhaseDeadline(decision);
-    return std::move(decision).Finish("the phase has lasted for too long");
+    JobDecision job_decision = On(state_.jobs().at(id));
+    OnPhaseDeadline(job_decision);
+    return std::move(job_decision).Finish("the phase has lasted for too long");
   }
   const JobRecord* next = NextInQueue(state_.jobs(), state_.active_jobs());
   if (next == nullptr) return Decision{{}, "nothing waits"};
-  JobDecision decision = On(*next);
-  if (!TryToStart(decision, state_.workers())) return Decision{{}, "the queue waits for workers"};
-  return std::move(decision).Finish("next in the queue");
+  JobDecision job_decision = On(*next);
+  if (!TryToStart(job_decision, state_.workers())) return Decision{{}, "the queue waits for workers"};
+  return std::move(job_decision).Finish("next in the queue");
 }
 
 }  // namespace

@@ -36,6 +36,7 @@ class State {
   const Jobs& jobs() const { return jobs_; }
   const std::set<JobId>& active_jobs() const { return active_jobs_; }  // that have not ended
   const Workers& workers() const { return workers_; }
+  const PulseSet& pulse() const { return pulse_; }  // see pulse.h
   // Null: it is no worker's current session.
   const WorkerRecord* FindWorker(SessionId session) const;
   CoordinatorTerm term() const { return term_; }
@@ -45,6 +46,7 @@ class State {
   void Observe(const WorkerChanged& fact);
   void Observe(const WorkerForgotten& fact);
   void Observe(const ProgressChanged& fact);
+  void Observe(const PulseSet& fact) { pulse_ = fact; }
 
   FleetOptions options_;
   CoordinatorTerm term_;
@@ -53,6 +55,7 @@ class State {
   std::set<JobId> active_jobs_;
   Workers workers_;
   std::map<SessionId, WorkerId> sessions_;
+  PulseSet pulse_;
 };
 
 // The number of the next entry. A coordinator begins with a leap: a loss of power may have taken entries whose numbers

@@ -211,7 +211,7 @@ Decision OnSessionEnded(absl::Duration now, const State& state, const SessionEnd
     return decision;
   }
   worker.presence = WorkerPresence::kSuspect;
-  worker.deadline = now + state.options().suspect_grace;
+  worker.deadline = std::max(now + state.options().suspect_grace, state.pulse().lenient_until);
   worker.why = absl::UnavailableError(absl::StrCat("its session ended: ", input.why.message()));
   decision.reason = absl::StrCat("worker ", worker.id.value(), " is suspect");
   decision.effects.push_back(ObserveFact{WorkerChanged{std::move(worker)}});

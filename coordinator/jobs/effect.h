@@ -9,6 +9,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/ids.h"
 #include "coordinator/fleet/session_id.h"
 #include "coordinator/fleet/worker_record.h"
@@ -39,8 +40,13 @@ struct WorkerChanged {
 struct WorkerForgotten {
   WorkerId worker;
 };
+// When the coordinator is to look at the clock again.
+struct PulseSet {
+  absl::Duration at = absl::InfiniteDuration();
+  absl::Duration lenient_until;  // sessions that end before may be followed by others until then
+};
 struct ObserveFact {
-  std::variant<WorkerChanged, WorkerForgotten, ProgressChanged> fact;
+  std::variant<WorkerChanged, WorkerForgotten, ProgressChanged, PulseSet> fact;
 };
 // Over the session that the worker then has; to nobody when it has none, or is another incarnation than the fence says.
 struct SendToWorker {

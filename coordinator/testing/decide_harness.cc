@@ -16,6 +16,7 @@ void DecideHarness::BeginTerm(uint64_t term) {
   v1::JournalEntry entry;
   entry.mutable_coordinator_started();
   RunEffect(AppendEntry{entry});
+  Feed(Restarted{});
 }
 
 bool DecideHarness::Feed(const Input& input) {
@@ -161,7 +162,6 @@ void DecideHarness::Restart() {
   later_directories_.clear();
   later_manifests_.clear();
   BeginTerm(term_ + 1);
-  Feed(Restarted{});
 }
 
 bool DecideHarness::FinishPlanning(std::shared_ptr<const JobPlan> plan) {

@@ -23,8 +23,6 @@ class DecideHarness {
  public:
   DecideHarness() { BeginTerm(1); }
 
-  // What a coordinator does first.
-  void BeginTerm(uint64_t term);
   // Decides, runs the effects and the ticks that they ask for. False: the decision had no effects.
   bool Feed(const Input& input);
 
@@ -104,6 +102,8 @@ class DecideHarness {
   void RunEffect(const AnswerRequest& effect) { answer = effect.answer; }
   void RunEffect(const RequestTick&) { tick_requested_ = true; }
 
+  // What a coordinator does first.
+  void BeginTerm(uint64_t term);
   template <typename T>
   void Order(const T& order, std::optional<T>& first, std::deque<T>& later) {
     if (first.has_value()) {
