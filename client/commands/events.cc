@@ -36,7 +36,7 @@ void PrintEvent(const v1::JobEvent& event, const EventsArguments& arguments) {
 
 Outcome ShowEvents(CoordinatorClient& client, const EventsArguments& arguments) {
   if (!arguments.follow) return ListEvents(client, arguments.job, arguments.filter, arguments.output);
-  const Interrupts interrupts;
+  const Interrupts interrupts(Interrupts::Second::kEndsProcess);
   JobFeed feed(client, arguments.job, {.reconnect = Reconnecting(arguments.server)});
   while (!IsTerminal(feed.status().state())) {
     if (interrupts.count() > 0) {

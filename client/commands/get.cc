@@ -1,23 +1,34 @@
 #include <algorithm>
+#include <functional>
 #include <iostream>
+#include <map>
 #include <memory>
+#include <optional>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
 #include "client/commands/command.h"
 #include "client/commands/event_list.h"
+#include "client/commands/interrupts.h"
 #include "client/commands/output_arguments.h"
 #include "client/commands/server_arguments.h"
 #include "client/coordinator_client/enum_text.h"
 #include "client/output/job_view.h"
 #include "client/output/worker_view.h"
+#include "common/clock.h"
+#include "common/status_macros.h"
 #include "coordinator/spec/job_spec_parser.h"
 
 namespace stagecoach {
 namespace {
 
+constexpr absl::Duration kWatchInterval = absl::Seconds(1);
+constexpr absl::Duration kSignalPoll = absl::Milliseconds(100);
+
 struct GetArguments {
   std::string name;  // empty: all
+  bool watch = false;
   ServerArguments server;
   OutputArguments output;
 
@@ -44,6 +55,41 @@ Listing WorkerListing(const std::vector<v1::WorkerDescription>& workers, bool wi
   return listing;
 }
 
+// What has changed since it was last asked for. Ages change all the time, and are left out.
+class Changes {
+ public:
+  bool Take(const std::string& name, Json now) {
+    now.erase("last_seen_seconds");
+    const auto [known, is_new] = known_.try_emplace(name, now);
+    if (is_new) return true;
+    return std::exchange(known->second, now) != now;
+  }
+
+ private:
+  std::map<std::string, Json> known_;
+};
+
+// Prints what `list` gives and, with --watch, what of it has changed, until it is interrupted.
+Outcome ListOrWatch(const GetArguments& arguments, const std::function<absl::StatusOr<Listing>(Changes&)>& list) {
+  Changes changes;
+  OutputArguments output = arguments.output;
+  if (arguments.watch && (output.is_json() || output.format == "yaml")) output.format = "jsonl";
+  std::optional<Interrupts> interrupts;
+  if (arguments.watch) interrupts.emplace(Interrupts::Second::kEndsProcess);
+  const auto keep_on = [&] { return interrupts && interrupts->count() == 0; };
+  do {
+    const absl::StatusOr<Listing> listing = list(changes);
+    if (!listing.ok()) return listing.status();
+    if (!listing->items.empty() || !output.no_headers) PrintListing(*listing, output);
+    std::cout << std::flush;
+    output.no_headers = true;
+    const Clock& clock = Clock::Real();
+    const absl::Duration next = clock.Now() + kWatchInterval;
+    while (keep_on() && clock.Now() < next) absl::SleepFor(kSignalPoll);
+  } while (keep_on());
+  return arguments.watch ? kExitInterrupted : kExitOk;
+}
+
 // The specification, such that it can be submitted again; what became of the job is in a comment.
 void PrintSpecOf(const v1::Job& job) {
   std::cout << "# "
@@ -54,11 +100,18 @@ void PrintSpecOf(const v1::Job& job) {
 }
 
 Outcome GetJobs(CoordinatorClient& client, const GetArguments& arguments) {
-  if (arguments.name.empty()) {
-    const absl::StatusOr<v1::ListJobsResponse> jobs = client.ListJobs();
-    if (!jobs.ok()) return jobs.status();
-    PrintListing(JobListing({jobs->jobs().begin(), jobs->jobs().end()}, arguments.wide()), arguments.output);
-    return kExitOk;
+  if (arguments.name.empty() || arguments.watch) {
+    return ListOrWatch(arguments, [&](Changes& changes) -> absl::StatusOr<Listing> {
+      STAGECOACH_ASSIGN_OR_RETURN(const v1::ListJobsResponse all, client.ListJobs());
+      std::vector<v1::Job> jobs;
+      for (const v1::Job& job : all.jobs()) {
+        const std::string& name = job.status().job();
+        if (arguments.name.empty() || arguments.name == name) {
+          if (changes.Take(name, JobJson(job))) jobs.push_back(job);
+        }
+      }
+      return JobListing(jobs, arguments.wide());
+    });
   }
   const absl::StatusOr<v1::Job> job = client.GetJob(arguments.name);
   if (!job.ok()) return job.status();
@@ -74,12 +127,20 @@ Outcome GetJobs(CoordinatorClient& client, const GetArguments& arguments) {
 }
 
 Outcome GetWorkers(CoordinatorClient& client, const GetArguments& arguments) {
+  if (arguments.name.empty() || arguments.watch) {
+    return ListOrWatch(arguments, [&](Changes& changes) -> absl::StatusOr<Listing> {
+      STAGECOACH_ASSIGN_OR_RETURN(const v1::ListWorkersResponse all, client.ListWorkers());
+      std::vector<v1::WorkerDescription> workers;
+      for (const v1::WorkerDescription& worker : all.workers()) {
+        if (arguments.name.empty() || arguments.name == worker.name()) {
+          if (changes.Take(worker.name(), WorkerJson(worker))) workers.push_back(worker);
+        }
+      }
+      return WorkerListing(workers, arguments.wide());
+    });
+  }
   const absl::StatusOr<v1::ListWorkersResponse> all = client.ListWorkers();
   if (!all.ok()) return all.status();
-  if (arguments.name.empty()) {
-    PrintListing(WorkerListing({all->workers().begin(), all->workers().end()}, arguments.wide()), arguments.output);
-    return kExitOk;
-  }
   const auto found = std::find_if(all->workers().begin(), all->workers().end(),
                                   [&](const v1::WorkerDescription& w) { return w.name() == arguments.name; });
   if (found == all->workers().end()) return absl::NotFoundError("there is no worker " + arguments.name);
@@ -94,12 +155,19 @@ Outcome GetWorkers(CoordinatorClient& client, const GetArguments& arguments) {
 
 using Get = Outcome (*)(CoordinatorClient&, const GetArguments&);
 
+Outcome GetEvents(CoordinatorClient& client, const GetArguments& arguments) {
+  return ListEvents(client, arguments.name, {.with_steps = false}, arguments.output);
+}
+
 void AddGetVerb(CLI::App& parent, Invocation& invocation, const std::vector<std::string>& names,
                 const std::string& summary, const std::string& examples, Get get) {
   auto arguments = std::make_shared<GetArguments>();
   CLI::App* verb = AddVerb(parent, names.front(), summary, examples);
   for (size_t i = 1; i < names.size(); ++i) verb->alias(names[i]);
   verb->add_option("name", arguments->name, "only this one")->type_name(get == GetWorkers ? "WORKER" : "JOB");
+  if (get != GetEvents) {
+    verb->add_flag("-w,--watch", arguments->watch, "then whatever changes, until Ctrl-C; JSON as one object a line");
+  }
   AddServerOptions(*verb, arguments->server);
   AddTableOptions(*verb, arguments->output, kListFormats);
   verb->callback([&invocation, arguments, get] {
@@ -108,10 +176,6 @@ void AddGetVerb(CLI::App& parent, Invocation& invocation, const std::vector<std:
                             [&](CoordinatorClient& client) { return get(client, *arguments); });
     };
   });
-}
-
-Outcome GetEvents(CoordinatorClient& client, const GetArguments& arguments) {
-  return ListEvents(client, arguments.name, {.with_steps = false}, arguments.output);
 }
 
 }  // namespace
@@ -123,7 +187,7 @@ void AddGet(CLI::App& root, Invocation& invocation) {
                           "  stagecoach get job NAME -o yaml");
   get->require_subcommand(1);
   AddGetVerb(*get, invocation, {"jobs", "job"}, "jobs, in the order of their submission; ended ones too",
-             "  stagecoach get jobs\n"
+             "  stagecoach get jobs -w\n"
              "  stagecoach get job NAME -o json\n"
              "  stagecoach get job NAME -o yaml | stagecoach submit -",
              GetJobs);

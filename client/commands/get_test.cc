@@ -1,5 +1,9 @@
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <csignal>
+#include <thread>
+
 #include "client/commands/testing/command_line_test.h"
 #include "client/output/json.h"
 #include "coordinator/spec/job_spec_parser.h"
@@ -85,6 +89,21 @@ TEST_F(GetTest, WorkersHaveThePublishedFields) {
   }
   EXPECT_EQ(json["workers"][0]["state"], "IDLE");
   EXPECT_EQ(Json::parse(Run({"get", "worker", "worker-1", "-o", "json"}).out)["name"], "worker-1");
+}
+
+TEST_F(GetTest, WatchPrintsWhatChangesUntilItIsInterrupted) {
+  std::thread watched([&] {
+    while (service_.calls().count["ListJobs"] < 1) std::this_thread::yield();
+    PutJob("two", v1::JOB_STATE_PAUSED, 4);
+    while (service_.calls().count["ListJobs"] < 2) std::this_thread::yield();
+    raise(SIGINT);
+  });
+  const Result result = Run({"get", "jobs", "--watch"});
+  watched.join();
+  EXPECT_EQ(result.code, 130);
+  EXPECT_THAT(result.out, testing::StartsWith("NAME  STATE "));
+  EXPECT_THAT(result.out, testing::EndsWith("\ntwo  PAUSED  -  4  -  -\n"));
+  EXPECT_EQ(std::count(result.out.begin(), result.out.end(), '\n'), 4);
 }
 
 TEST_F(GetTest, WhatIsNotThereIsFive) {

@@ -10,7 +10,10 @@ namespace stagecoach {
 // has taken away stays away. One at a time.
 class Interrupts {
  public:
-  Interrupts();
+  // What a second signal of the same kind does: nothing more than count, or end the process, whatever it may be waiting
+  // for.
+  enum class Second { kCounts, kEndsProcess };
+  explicit Interrupts(Second second);
   ~Interrupts();
   Interrupts(const Interrupts&) = delete;
   Interrupts& operator=(const Interrupts&) = delete;

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <iostream>
 
 #include "absl/strings/str_cat.h"
@@ -77,7 +78,8 @@ void JobReport::OnStep(const v1::StepEvent& step) {
     std::cout << PrintJsonText(StepJson(step), JsonForm::kOneLine) << "\n" << std::flush;
     return;
   }
-  const absl::Duration eta = absl::Seconds(mean_step_seconds_ * static_cast<double>(num_steps_ - step.step()));
+  const absl::Duration eta =
+      absl::Seconds(mean_step_seconds_ * static_cast<double>(num_steps_ - std::min(num_steps_, step.step())));
   const std::string line = FormatProgress(step, num_steps_, eta);
   const bool keep = step.step() == 1 || step.step() == num_steps_ || step.has_validation_loss() || step.skipped() ||
                     (log_interval_ > 0 && step.step() % log_interval_ == 0);

@@ -49,7 +49,7 @@ Outcome EndOf(CoordinatorClient& client, const LogsArguments& arguments) {
 }
 
 Outcome ShowLogs(CoordinatorClient& client, const LogsArguments& arguments) {
-  const Interrupts interrupts;
+  const Interrupts interrupts(Interrupts::Second::kEndsProcess);
   v1::FollowLogsRequest request;
   request.set_job(arguments.job);
   request.set_follow(arguments.follow);

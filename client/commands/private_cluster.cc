@@ -67,12 +67,17 @@ int PrivateCluster::Run(const v1::JobSpec& spec, JobReport& report) {
   absl::StatusOr<std::string> job = client_->SubmitJob(std::move(request));
   if (!job.ok()) return ReportFailure(ServerFailure(job.status()), {});
   job_ = *std::move(job);
+  const int code = Follow(report);
+  client_.reset();
+  if (interrupts_.count() < 2) cluster_->Stop(kStopGrace, [&] { return interrupts_.count() < 2; });
+  return code;
+}
+
+int PrivateCluster::Follow(JobReport& report) {
   JobFeed feed(*client_, job_, {.reconnect = {.timeout = kReconnectTimeout}});
   const absl::StatusOr<bool> ended = FollowToEnd(feed, report, [&] { return KeepOn(report); });
   const int code = EndOf(ended, feed, report);
   if (code == kExitJobFailed || !ended.ok()) ShowDeaths();
-  const bool at_once = interrupts_.count() > 1;
-  if (!at_once) cluster_->Stop(kStopGrace, [&] { return interrupts_.count() < 2; });
   return code;
 }
 

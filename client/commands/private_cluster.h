@@ -35,6 +35,7 @@ class PrivateCluster {
  private:
   explicit PrivateCluster(const Interrupts& interrupts) : interrupts_(interrupts) {}
 
+  int Follow(JobReport& report);
   bool KeepOn(JobReport& report);
   void CancelOnce(JobReport& report);
   int EndOf(const absl::StatusOr<bool>& ended, JobFeed& feed, JobReport& report);

@@ -55,7 +55,7 @@ Outcome PrintSubmitted(CoordinatorClient& client, const std::string& name, const
 
 Outcome FollowSubmitted(CoordinatorClient& client, const std::string& name, const v1::JobSpec& spec,
                         const SubmitArguments& arguments) {
-  const Interrupts interrupts;
+  const Interrupts interrupts(Interrupts::Second::kEndsProcess);
   if (!arguments.prints_object() && arguments.output.format != "jsonl") PrintName(name);
   JobReport report(ReportFormat(arguments), spec.training().steps(), spec.metrics().log_interval());
   JobFeed feed(client, name, {.reconnect = Reconnecting(arguments.server)});

@@ -77,7 +77,7 @@ int Train(const TrainArguments& arguments) {
   ResolveResources(arguments, *spec);
   if (const absl::Status status = CheckBeforeStart(*spec); !status.ok()) return Fail(status, kExitUsage);
 
-  const Interrupts interrupts;
+  const Interrupts interrupts(Interrupts::Second::kCounts);
   JobReport report(arguments.output.format == "jsonl" ? JobReport::Format::kJsonLines : JobReport::Format::kText,
                    spec->training().steps(), spec->metrics().log_interval());
   absl::StatusOr<std::unique_ptr<PrivateCluster>> cluster = PrivateCluster::Start(spec->resources(), interrupts);

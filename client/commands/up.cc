@@ -78,7 +78,7 @@ std::string Summary(const std::string& context, const std::string& address, cons
 absl::Status RunCluster(const LocalCluster::Options& options, const std::string& own_log,
                         const std::function<void(const std::string& summary)>& on_up) {
   STAGECOACH_ASSIGN_OR_RETURN(const FileLock lock, LockStateDir(options.state_dir));
-  const Interrupts interrupts;
+  const Interrupts interrupts(Interrupts::Second::kCounts);
   STAGECOACH_ASSIGN_OR_RETURN(const std::unique_ptr<LocalCluster> cluster,
                               LocalCluster::Start(options, kStartTimeout, [&] { return interrupts.count() == 0; }));
   STAGECOACH_ASSIGN_OR_RETURN(const std::string context, UseLocalContext(options.state_dir, cluster->address()));
@@ -130,7 +130,7 @@ int RunDetached(const UpArguments& arguments, const LocalCluster::Options& optio
   if (const absl::Status status = MakePrivateDirectory(DirectoryOf(log)); !status.ok()) {
     return ReportFailure({.code = kExitError, .status = status}, {});
   }
-  const Interrupts interrupts;
+  const Interrupts interrupts(Interrupts::Second::kCounts);
   absl::StatusOr<DetachedProcess> process = DetachedProcess::Start(
       {"up", "--workers", absl::StrCat(options.num_workers), "--threads", absl::StrCat(options.threads), "--state-dir",
        options.state_dir, "--device", options.device, "--restart", arguments.restart, "--report"},

@@ -29,6 +29,7 @@ struct WaitArguments {
 };
 
 std::string StateText(const v1::JobStatus& status) {
+  if (status.state() == v1::JOB_STATE_UNSPECIFIED) return absl::StrCat("job ", status.job(), " has not been heard of");
   return absl::StrCat("job ", status.job(), " is ", EnumText(status.state()), " at step ", status.step());
 }
 
@@ -60,7 +61,7 @@ absl::Status Update(CoordinatorClient& client, const v1::JobEvent& event, v1::Jo
 }
 
 Outcome Wait(CoordinatorClient& client, const WaitArguments& arguments) {
-  const Interrupts interrupts;
+  const Interrupts interrupts(Interrupts::Second::kEndsProcess);
   const Clock& clock = Clock::Real();
   const absl::Duration deadline = clock.Now() + arguments.timeout.value_or(absl::InfiniteDuration());
   const WaitCondition condition = *ParseWaitCondition(arguments.condition);
