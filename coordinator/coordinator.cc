@@ -169,8 +169,11 @@ absl::StatusOr<SessionId> Coordinator::ConnectWorker(const v1::Hello& hello, Inc
   return session;
 }
 
-absl::Status Coordinator::Deliver(SessionId session, v1::WorkerMessage message) {
-  return queue_.Push([this, said = WorkerSaid{session, std::move(message)}] { Handle(said); });
+absl::Status Coordinator::Deliver(SessionId session, v1::WorkerMessage message, std::function<void()> handled) {
+  return queue_.Push([this, said = WorkerSaid{session, std::move(message)}, handled = std::move(handled)] {
+    Handle(said);
+    handled();
+  });
 }
 
 absl::Status Coordinator::EndSession(SessionId session, const absl::Status& why) {

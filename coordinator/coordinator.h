@@ -63,8 +63,10 @@ class Coordinator {
   // the same worker's, which ends with ABORTED. FAILED_PRECONDITION: another protocol version. INVALID_ARGUMENT: no
   // name or no incarnation.
   absl::StatusOr<SessionId> ConnectWorker(const v1::Hello& hello, Incarnation incarnation, WorkerSink sink);
-  // What is said over a session that has ended is dropped.
-  absl::Status Deliver(SessionId session, v1::WorkerMessage message);
+  // What is said over a session that has ended is dropped. `handled` is called by the coordinator's thread when the
+  // message no longer waits, for callers that bound how many do; not when the coordinator has stopped before.
+  absl::Status Deliver(
+      SessionId session, v1::WorkerMessage message, std::function<void()> handled = [] {});
   // The worker, or the network, has ended it; its sink is not called any more once this was handled.
   absl::Status EndSession(SessionId session, const absl::Status& why);
 
