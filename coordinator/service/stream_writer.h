@@ -67,12 +67,22 @@ class StreamWriter {
       MutexLock lock(mutex_);
       if (finished_ || !writing_since_.has_value() || clock_.Now() - *writing_since_ < timeout) return;
       EndNow(absl::ResourceExhaustedError("the peer does not read what it is sent"));
-      pinned_ = true;  // no Finish, so that the stream is there to be cancelled
     }
-    cancel();
+    WhileUnfinished(cancel);
+  }
+
+  // Calls `use` unless Finish was called, which does not happen in the meantime: gRPC's stream is there.
+  template <typename Use>
+  void WhileUnfinished(Use use) {
     {
       MutexLock lock(mutex_);
-      pinned_ = false;
+      if (finished_) return;
+      ++num_pins_;
+    }
+    use();
+    {
+      MutexLock lock(mutex_);
+      --num_pins_;
     }
     Advance();
   }
@@ -107,7 +117,7 @@ class StreamWriter {
     std::optional<grpc::Status> finish;
     {
       MutexLock lock(mutex_);
-      if (finished_ || pinned_ || writing_since_.has_value()) return;
+      if (finished_ || num_pins_ > 0 || writing_since_.has_value()) return;
       if (!queue_.empty()) {
         current_ = std::move(queue_.front());
         queue_.pop_front();
@@ -136,7 +146,7 @@ class StreamWriter {
   size_t queued_bytes_ ABSL_GUARDED_BY(mutex_) = 0;
   std::optional<absl::Duration> writing_since_ ABSL_GUARDED_BY(mutex_);  // nullopt: no write is under way
   std::optional<absl::Status> end_ ABSL_GUARDED_BY(mutex_);
-  bool pinned_ ABSL_GUARDED_BY(mutex_) = false;
+  int num_pins_ ABSL_GUARDED_BY(mutex_) = 0;
   bool finished_ ABSL_GUARDED_BY(mutex_) = false;
 };
 

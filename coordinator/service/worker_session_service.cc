@@ -11,6 +11,9 @@
 namespace stagecoach {
 namespace {
 
+// Of one session, between gRPC and the coordinator's thread.
+constexpr StreamLimits kMaxUndelivered = {.messages = 64, .bytes = size_t{4} << 20};
+
 // One stream. gRPC reads one message at a time, so the reading half has one thread at a time; the coordinator's sinks,
 // the registry and cancellation come from other threads.
 class SessionStream final : public grpc::ServerBidiReactor<v1::WorkerMessage, v1::CoordinatorMessage>,
@@ -27,10 +30,10 @@ class SessionStream final : public grpc::ServerBidiReactor<v1::WorkerMessage, v1
 
   void OnReadDone(bool ok) override {
     if (!ok) return OnNothingRead();
-    const absl::Status status = greeted() ? to_.coordinator.Deliver(session_, std::move(incoming_)) : Connect();
+    const absl::Status status = greeted() ? Deliver() : Connect();
     if (!status.ok()) return Leave(status, status);
     incoming_.Clear();
-    StartRead(&incoming_);
+    if (MayRead()) StartRead(&incoming_);
   }
 
   void OnWriteDone(bool ok) override { writer_.OnWriteDone(ok); }
@@ -78,6 +81,39 @@ class SessionStream final : public grpc::ServerBidiReactor<v1::WorkerMessage, v1
     }
     if (left) Tell(absl::UnavailableError("the connection broke"));
     return absl::OkStatus();
+  }
+
+  // A worker that says more than the coordinator can hear is read more slowly; it must not fill the queue of all.
+  absl::Status Deliver() {
+    const size_t bytes = incoming_.ByteSizeLong();
+    {
+      MutexLock lock(mutex_);
+      ++undelivered_.messages;
+      undelivered_.bytes += bytes;
+    }
+    return to_.coordinator.Deliver(session_, std::move(incoming_), [weak = weak_from_this(), bytes] {
+      if (const auto stream = weak.lock()) stream->OnHandled(bytes);
+    });
+  }
+
+  void OnHandled(size_t bytes) {
+    bool resume = false;
+    {
+      MutexLock lock(mutex_);
+      --undelivered_.messages;
+      undelivered_.bytes -= bytes;
+      resume = reading_waits_ && undelivered_.messages <= kMaxUndelivered.messages / 2 &&
+               undelivered_.bytes <= kMaxUndelivered.bytes / 2;
+      if (resume) reading_waits_ = false;
+    }
+    if (resume) writer_.WhileUnfinished([this] { StartRead(&incoming_); });
+  }
+
+  // False: OnHandled will read.
+  bool MayRead() {
+    MutexLock lock(mutex_);
+    reading_waits_ = undelivered_.messages >= kMaxUndelivered.messages || undelivered_.bytes >= kMaxUndelivered.bytes;
+    return !reading_waits_;
   }
 
   // The coordinator may keep it for longer than there is a stream.
@@ -129,6 +165,8 @@ class SessionStream final : public grpc::ServerBidiReactor<v1::WorkerMessage, v1
   SessionId session_;  // constant once connected_
   StreamWriter<SessionStream, v1::CoordinatorMessage> writer_;
   mutable Mutex mutex_;
+  StreamLimits undelivered_ ABSL_GUARDED_BY(mutex_) = {.messages = 0, .bytes = 0};
+  bool reading_waits_ ABSL_GUARDED_BY(mutex_) = false;
   bool greeted_ ABSL_GUARDED_BY(mutex_) = false;    // Hello has come
   bool connected_ ABSL_GUARDED_BY(mutex_) = false;  // the coordinator knows the session
   bool left_ ABSL_GUARDED_BY(mutex_) = false;       // the stream is over

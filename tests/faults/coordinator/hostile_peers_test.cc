@@ -277,6 +277,24 @@ grpc::Status SendBytes(const std::shared_ptr<grpc::Channel>& channel, const std:
   return status;
 }
 
+// Every message is legal. The coordinator's thread takes turns, and what waits for it is bounded.
+TEST_F(HostilePeersTest, AWorkerThatNeverStopsTalkingIsHeardSlowly) {
+  const uint64_t before = process_.ResidentBytes();
+  v1::WorkerMessage lines;
+  lines.mutable_fence()->set_incarnation(1);
+  lines.mutable_fence()->set_job("nobody's");
+  for (int i = 0; i < 200; ++i) lines.mutable_log_lines()->add_lines()->set_text(std::string(4000, 'x'));
+  uint64_t most = 0;
+  Attacked([&] {
+    GrpcWorker chatty(process_.Dial(), std::make_unique<FakeWorker>("chatty", Incarnation(1)));
+    for (uint64_t i = 1; i <= 400; ++i) {
+      ASSERT_TRUE(chatty.Say(lines) && chatty.SendHeartbeat(i));
+      most = std::max(most, process_.ResidentBytes());
+    }
+  });
+  EXPECT_LT(most, before + (uint64_t{64} << 20));
+}
+
 // gRPC refuses it when it has come whole; other calls go on meanwhile.
 TEST_F(HostilePeersTest, AHugeMessageIsRefused) {
   for (const std::string& method : {kSession, kSubmit}) {

@@ -100,4 +100,11 @@ size_t CoordinatorProcess::NumDescriptors() const {
   return static_cast<size_t>(std::distance(begin(descriptors), end(descriptors)));
 }
 
+uint64_t CoordinatorProcess::ResidentBytes() const {
+  std::ifstream statm("/proc/" + std::to_string(pid_) + "/statm");
+  uint64_t pages = 0, resident = 0;
+  statm >> pages >> resident;
+  return resident * static_cast<uint64_t>(sysconf(_SC_PAGESIZE));
+}
+
 }  // namespace stagecoach

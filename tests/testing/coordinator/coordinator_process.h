@@ -4,6 +4,7 @@
 #include <grpcpp/channel.h>
 #include <sys/types.h>
 
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,6 +38,7 @@ class CoordinatorProcess {
   std::string Log() const;
 
   size_t NumDescriptors() const;
+  uint64_t ResidentBytes() const;
 
  private:
   const std::string address_file_;
