@@ -16,11 +16,12 @@ MemberActivity ActivityOf(const WorkerRecord& worker, const JobRecord& job, uint
   const JobProgress& progress = job.progress;
   const bool evaluates = progress.phase == Phase::kEvaluating;
   const MemberProgress& said = progress.said[rank];
+  const bool answered = evaluates ? said.evaluated : said.vote != nullptr;
   const PlannedJob& planned = progress.plan->planned;
   return {.run = RunIn(worker, job.id, job.history.epoch),
           .unmoved_since = worker.unmoved_since,
           .heard_at = worker.last_seen,
-          .answered = evaluates ? said.evaluated : said.vote != nullptr,
+          .answered_at = answered ? std::optional(said.answered_at) : std::nullopt,
           .program = evaluates ? &planned.evaluation_programs[rank] : &planned.programs[rank]};
 }
 
@@ -36,7 +37,8 @@ std::optional<HungMember> FindHungMember(absl::Duration now, const State& state,
   input.now = now;
   for (uint32_t rank = 0; rank < progress.members->size(); ++rank) {
     const auto worker = state.workers().find(progress.members->at(rank).worker);
-    if (worker == state.workers().end()) return std::nullopt;
+    // The fate of a broken session is decided by its grace.
+    if (worker == state.workers().end() || !worker->second.session.has_value()) return std::nullopt;
     input.members.push_back(ActivityOf(worker->second, job, rank));
   }
   const std::vector<HangBlame> blames = FindHang(input);

@@ -107,7 +107,7 @@ class HangFinder {
     Standing standing;
     standing.since = std::max(member.unmoved_since, input_.ordered_at);
     standing.silent = input_.now - member.heard_at > input_.silent_after;
-    standing.stuck = !member.answered && input_.now - standing.since >= HangDeadline(member, input_.step_seconds);
+    standing.stuck = !member.answered_at.has_value() && IsOver(member, standing.since);
     if (!standing.stuck || !member.run.has_value() || !member.run->waiting()) return standing;
     const v1::StageProgram& program = *member.program;
     // A channel that is not there: the member computes, as far as anybody can tell.
@@ -123,10 +123,17 @@ class HangFinder {
     return standing;
   }
 
+  // Whether the member has had its deadline's time since then, as far as is known: what it did after its last heartbeat
+  // is not, unless it has fallen silent.
+  bool IsOver(const MemberActivity& member, absl::Duration since) const {
+    const bool silent = input_.now - member.heard_at > input_.silent_after;
+    return (silent ? input_.now : member.heard_at) - since >= HangDeadline(member, input_.step_seconds);
+  }
+
   // Whether the peer's end of a transfer of `run` is posted. What a silent one has said may be old, but it was true.
   bool HasPosted(uint32_t peer, const v1::ChannelSpec& edge, uint64_t sequence, uint64_t run) const {
     const MemberActivity& member = input_.members[peer];
-    if (member.answered) return true;
+    if (member.answered_at.has_value()) return true;
     if (!member.run.has_value() || member.run->run() < run) return false;
     if (member.run->run() > run) return true;
     const auto index = IndexOfPost(*member.program, edge, sequence);
@@ -150,13 +157,14 @@ class HangFinder {
       return Blame(rank, input_.members[rank].run.has_value() ? "computes" : "has not begun the program");
     }
     if (!standing.edge_is_stuck) return;
-    const bool peer_answered = input_.members[*standing.peer].answered;
+    const std::optional<absl::Duration> answered_at = input_.members[*standing.peer].answered_at;
     const Standing& peer = standings_[*standing.peer];
     // A peer that moves comes to its own wait for this transfer; one that is stuck and waits for nobody, or is silent,
     // is to blame itself.
-    if (!peer_answered && (!peer.stuck || peer.silent || !peer.peer.has_value())) return;
+    if (!answered_at.has_value() && (!peer.stuck || peer.silent || !peer.peer.has_value())) return;
+    if (!IsOver(input_.members[rank], std::max(standing.since, answered_at.value_or(peer.since)))) return;
     const uint32_t receiver = standing.edge->to_worker_rank();
-    Blame(peer_answered ? rank : receiver,
+    Blame(answered_at.has_value() ? rank : receiver,
           absl::StrCat("does not complete a transfer that both ends have posted, from rank ",
                        standing.edge->from_worker_rank(), " to rank ", receiver, ","));
   }
@@ -166,7 +174,7 @@ class HangFinder {
     uint32_t current = rank;
     for (size_t i = 0; i < standings_.size(); ++i) {
       const Standing& standing = standings_[current];
-      if (!standing.stuck && !input_.members[current].answered) return true;
+      if (!standing.stuck && !input_.members[current].answered_at.has_value()) return true;
       if (!standing.peer.has_value()) return current != rank && standing.stuck;
       if (standing.edge_is_stuck) return current != rank && *standing.peer != rank;
       current = *standing.peer;

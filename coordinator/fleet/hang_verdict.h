@@ -18,7 +18,8 @@ struct MemberActivity {
   std::optional<v1::RunState> run;  // of its newest heartbeat; nullopt: it runs no program
   absl::Duration unmoved_since;     // since when (run, instruction, wait), or that there is no run, is the same
   absl::Duration heard_at;          // when the newest heartbeat came
-  bool answered = false;            // its part of the run is done: it waits for the verdict
+  // Since when its part of the run is done, and it waits for the verdict; nullopt: it is not.
+  std::optional<absl::Duration> answered_at;
   const v1::StageProgram* program = nullptr;  // that was ordered; not null
 };
 
@@ -42,7 +43,7 @@ struct HangBlame {
 absl::Duration HangDeadline(const MemberActivity& member, double step_seconds);
 
 // Who holds up the others: nobody (empty), or the roots of the wait graph, those that are stuck for longest first. A
-// member is stuck when its deadline is over. To blame are
+// member is stuck when it was last heard to be where it was a deadline before. To blame are
 // - who is stuck and waits for nobody: it computes, or has not begun;
 // - who is stuck and silent, unless, by what it last said, it waits for another of these;
 // - of a transfer that both ends have posted and that does not end, the receiver, or the end that still runs;

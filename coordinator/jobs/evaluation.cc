@@ -92,6 +92,7 @@ bool OnEvaluationDone(JobDecision& decision, WorkerRank rank, const v1::Evaluati
   if (message.step() != decision.history().last_commit.step()) return false;
   if (message.first_sample() != progress.evaluation.first_sample) return false;
   decision.said(rank).evaluated = true;
+  decision.said(rank).answered_at = decision.now();
   progress.evaluation.loss_parts.insert(progress.evaluation.loss_parts.end(), message.loss_parts().begin(),
                                         message.loss_parts().end());
   if (decision.AllMembers([](const MemberProgress& member) { return member.evaluated; })) EndRun(decision);

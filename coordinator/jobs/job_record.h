@@ -57,6 +57,7 @@ struct MemberProgress {
   bool prepared = false;
   bool connected = false;
   bool evaluated = false;                          // the evaluation run in flight
+  absl::Duration answered_at;                      // when it said `vote` or `evaluated`
   bool aborted = false;                            // it has answered Abort, or failed by itself
   bool lost = false;                               // no longer connected
   bool attached = false;                           // it has dialled since the restart

@@ -149,6 +149,7 @@ bool OnStepPrepared(JobDecision& decision, WorkerRank rank, const v1::StepPrepar
   if (progress.phase != Phase::kTraining || message.step() != progress.step_in_flight.value()) return false;
   if (decision.said(rank).vote != nullptr) return false;
   decision.said(rank).vote = std::make_shared<const v1::StepPrepared>(message);
+  decision.said(rank).answered_at = decision.now();
   if (decision.AllMembers([](const MemberProgress& member) { return member.vote != nullptr; })) {
     CommitStepInFlight(decision);
   }
