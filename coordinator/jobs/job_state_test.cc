@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <set>
+#include <string>
 #include <utility>
 
 namespace stagecoach {
@@ -17,6 +19,24 @@ TEST(JobStateTest, RefusesEveryTransitionThatIsNotInTheTable) {
       const bool new_reason = from == to && from != v1::JOB_STATE_UNSPECIFIED && !HasEnded(from_state);
       EXPECT_EQ(CheckTransition(from_state, to_state).ok(), legal.contains({from, to}) || new_reason)
           << JobStateName(from_state) << " to " << JobStateName(to_state);
+    }
+  }
+}
+
+TEST(JobStateTest, TableIsTheOneThatIsPublished) {
+  std::ifstream page(STAGECOACH_SOURCE_DIR "/docs/protocol.md");
+  const std::string text((std::istreambuf_iterator<char>(page)), std::istreambuf_iterator<char>());
+  std::set<std::string> rows;
+  for (const JobStateTransition& transition : JobStateTransitions()) {
+    if (transition.from == v1::JOB_STATE_UNSPECIFIED) continue;
+    rows.insert("| " + JobStateName(transition.from) + " | " + JobStateName(transition.to) + " | ");
+  }
+  for (const std::string& row : rows) EXPECT_NE(text.find("\n" + row), std::string::npos) << row;
+  for (int from = v1::JobState_MIN; from <= v1::JobState_MAX; ++from) {
+    for (int to = v1::JobState_MIN; to <= v1::JobState_MAX; ++to) {
+      const std::string row = "| " + JobStateName(static_cast<v1::JobState>(from)) + " | " +
+                              JobStateName(static_cast<v1::JobState>(to)) + " | ";
+      if (!rows.contains(row)) EXPECT_EQ(text.find("\n" + row), std::string::npos) << row;
     }
   }
 }
