@@ -9,6 +9,8 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "absl/strings/strip.h"
+#include "common/quoted.h"
 #include "coordinator/spec/job_spec_schema.h"
 #include "coordinator/spec/spec_hints.h"
 #include "coordinator/spec/spec_values.h"
@@ -20,6 +22,7 @@ constexpr size_t kMaxLabels = 64;
 constexpr size_t kMaxLabelKeyBytes = 63;
 constexpr size_t kMaxLabelValueBytes = 255;
 constexpr uint64_t kMaxBlocksOfStage = 4096;
+constexpr double kMaxPriority = 1000;
 
 using Sources = google::protobuf::RepeatedPtrField<v1::DataSource>;
 
@@ -190,5 +193,20 @@ std::string PrintPartition(const v1::JobSpec& spec) {
   }
   return partition.kind() == v1::PartitionSpec::KIND_EVEN ? "even" : "auto";
 }
+
+void ParsePriority(const SpecNode& node, absl::string_view path, v1::JobSpec& spec, SpecProblems& problems) {
+  const std::optional<double> value = ReadNumber(node, path, {-kMaxPriority, kMaxPriority}, problems);
+  if (!value.has_value()) return;
+  const absl::string_view digits = absl::StripPrefix(absl::StripPrefix(node.scalar, "+"), "-");
+  const bool is_integer = std::all_of(digits.begin(), digits.end(),
+                                      [](char c) { return absl::ascii_isdigit(static_cast<unsigned char>(c)); });
+  if (!is_integer) {
+    problems.Add(node, path, absl::StrCat("expected an integer, got ", Quoted(node.scalar)));
+    return;
+  }
+  spec.mutable_limits()->set_priority(static_cast<int32_t>(*value));
+}
+
+std::string PrintPriority(const v1::JobSpec& spec) { return absl::StrCat(spec.limits().priority()); }
 
 }  // namespace stagecoach

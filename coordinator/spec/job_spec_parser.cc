@@ -65,6 +65,11 @@ class SpecReader {
       problems_.AddAtKey(child, path, "is not supported yet", later->hint);
       return;
     }
+    if (IsCredentialKey(child.key)) {
+      problems_.AddAtKey(child, path, "certificates and credentials are not supported yet",
+                         "use loopback, a Unix socket or a trusted network: docs/operations.md");
+      return;
+    }
     problems_.AddAtKey(child, path, "unknown key", HintForUnknownKey(section_path, child.key));
   }
 

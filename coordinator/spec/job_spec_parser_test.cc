@@ -280,10 +280,18 @@ TEST(JobSpecParserTest, NamesWhatIsNotSupportedYet) {
       {"checkpoint.async=true", "is not supported yet"},
       {"checkpoint.resume=auto", "\"auto\" is not supported yet"},
       {"fault_tolerance={max_recoveries: 10}", "is not supported yet"},
+      {"fault_tolerance={spare_workers: 1}", "is not supported yet"},
+      {"fault_tolerance.on_worker_loss=repartition", "\"repartition\" is not supported yet"},
+      {"fault_tolerance.on_worker_loss=wait_replacement", "\"wait_replacement\" is not supported yet"},
       {"resources.device=cuda", "\"cuda\" is not supported yet"},
       {"resources.worker_selector={gpu.model: H200}", "is not supported yet"},
       {"resources.min_memory=80GiB", "is not supported yet"},
-      {"limits={priority: 0}", "is not supported yet"},
+      {"limits={time_limit: 24h}", "is not supported yet"},
+      {"limits.start_deadline=1h", "is not supported yet"},
+      {"tls={cert: /a/b}", "certificates and credentials are not supported yet"},
+      {"security={}", "certificates and credentials are not supported yet"},
+      {"resources.ca_file=/a", "certificates and credentials are not supported yet"},
+      {"checkpoint.client_certificate=/a", "certificates and credentials are not supported yet"},
       {"checkpoint.dir=\"${env:HOME}/x\"", "${...}: expansion of the environment is not supported yet"},
   };
   for (const auto& [change, message] : values) {
@@ -294,6 +302,22 @@ TEST(JobSpecParserTest, NamesWhatIsNotSupportedYet) {
   }
   EXPECT_THAT(ErrorLinesOf(GoodSpecWith("steps: 20", "steps: 20\n  tokens: 5")),
               ElementsAre("f:18:3: training.tokens: is not supported yet; give training.steps"));
+}
+
+TEST(JobSpecParserTest, PriorityIsASmallIntegerOfEitherSign) {
+  const auto priority = [](const std::string& value) {
+    std::vector<SpecError> errors;
+    return ParseJobSpec(kGoodSpec, {*ParseOverride("limits.priority=" + value)}, errors)->limits().priority();
+  };
+  EXPECT_EQ(priority("-7"), -7);
+  EXPECT_EQ(priority("+12"), 12);
+  EXPECT_EQ(priority("1000"), 1000);
+  const auto message = [](const std::string& value) {
+    return ErrorsOf(kGoodSpec, {*ParseOverride("limits.priority=" + value)}).at(0).message;
+  };
+  EXPECT_EQ(message("1001"), "\"1001\" is out of range: must be at least -1000 and at most 1000");
+  EXPECT_EQ(message("1e2"), "expected an integer, got \"1e2\"");
+  EXPECT_EQ(message("high"), "expected a number, got \"high\"");
 }
 
 TEST(JobSpecParserTest, SaysWhatIsMissing) {

@@ -126,6 +126,7 @@ class RandomSpec {
     spec.mutable_resources()->set_workers(Coin() ? 0 : static_cast<uint32_t>(Integer(12, 4096)));
     spec.mutable_resources()->set_threads_per_worker(static_cast<uint32_t>(Integer(0, 1024)));
     spec.mutable_metrics()->set_log_interval(Integer(1, 0xFFFFFFFF));
+    spec.mutable_limits()->set_priority(static_cast<int32_t>(Integer(0, 2000)) - 1000);
   }
 
   std::mt19937_64 random_;

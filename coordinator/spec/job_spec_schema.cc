@@ -2,8 +2,10 @@
 
 #include <algorithm>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_split.h"
 #include "coordinator/spec/custom_values.h"
 
 namespace stagecoach {
@@ -105,6 +107,14 @@ constexpr SchemaField kFields[] = {
      .integers = {1, kMaxThreads}},
 
     {.path = "metrics.log_interval", .kind = Kind::kInteger, .preset = "10", .integers = {1, kMaxSteps}},
+
+    {.path = "fault_tolerance.on_worker_loss",
+     .kind = Kind::kChoice,
+     .preset = "fail",
+     .choices = "fail",
+     .later = "repartition|wait_replacement"},
+
+    {.path = "limits.priority", .preset = "0", .parse = ParsePriority, .print = PrintPriority},
 };
 
 constexpr LaterKey kLaterKeys[] = {
@@ -116,11 +126,20 @@ constexpr LaterKey kLaterKeys[] = {
     {"checkpoint.interval_time", "a checkpoint is written when the job ends"},
     {"checkpoint.keep_last", "a checkpoint is written when the job ends"},
     {"checkpoint.async", "a checkpoint is written when the job ends"},
-    {"fault_tolerance", ""},
+    {"fault_tolerance.max_recoveries", "a job that loses a worker fails"},
+    {"fault_tolerance.recovery_window", "a job that loses a worker fails"},
+    {"fault_tolerance.spare_workers", "a job that loses a worker fails"},
+    {"fault_tolerance.shadow", "a job that loses a worker fails"},
+    {"fault_tolerance.drain_timeout", "stagecoach-worker has --leave-timeout"},
     {"resources.worker_selector", ""},
     {"resources.min_memory", ""},
-    {"limits", ""},
+    {"limits.time_limit", "cancel the job when it has run for long enough"},
+    {"limits.start_deadline", "a job waits until it is cancelled"},
 };
+
+constexpr absl::string_view kCredentialWords[] = {"ca",          "cert", "certs",    "certificate", "certificates",
+                                                  "credentials", "mtls", "password", "secret",      "security",
+                                                  "ssl",         "tls",  "x509"};
 
 }  // namespace
 
@@ -146,6 +165,14 @@ const LaterKey* FindLaterKey(absl::string_view path) {
   const auto found =
       std::find_if(std::begin(kLaterKeys), std::end(kLaterKeys), [&](const LaterKey& key) { return key.path == path; });
   return found == std::end(kLaterKeys) ? nullptr : found;
+}
+
+bool IsCredentialKey(absl::string_view key) {
+  const std::string lower = absl::AsciiStrToLower(key);
+  const std::vector<absl::string_view> words = absl::StrSplit(lower, absl::ByAnyChar("_-."));
+  return std::any_of(words.begin(), words.end(), [](absl::string_view word) {
+    return std::find(std::begin(kCredentialWords), std::end(kCredentialWords), word) != std::end(kCredentialWords);
+  });
 }
 
 }  // namespace stagecoach

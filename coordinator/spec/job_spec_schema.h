@@ -49,6 +49,8 @@ bool AppliesTo(const SchemaField& field, const v1::JobSpec& spec);
 bool IsSection(absl::string_view path);
 bool IsField(absl::string_view path);
 const LaterKey* FindLaterKey(absl::string_view path);
+// Something about certificates or other proofs of identity, in any section: there are none yet.
+bool IsCredentialKey(absl::string_view key);
 
 // Reads the value of any kind into the specification.
 void ParseField(const SchemaField& field, const SpecNode& node, v1::JobSpec& spec, SpecProblems& problems);
