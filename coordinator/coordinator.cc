@@ -102,19 +102,37 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(Options options
 }
 
 absl::Status Coordinator::Replay() {
-  STAGECOACH_RETURN_IF_ERROR(options_.store.ReadAll([this](const v1::JournalEntry& entry) {
+  JournalCompaction compaction;
+  STAGECOACH_RETURN_IF_ERROR(options_.store.ReadAll([&](const v1::JournalEntry& entry) {
     if (absl::Status status = state_.Check(entry); !status.ok()) {
       return absl::DataLossError(absl::StrCat("the journal contradicts itself: ", status.message()));
     }
     runner_.Replay(entry);
+    compaction.Count(entry);
     return absl::OkStatus();
   }));
+  if (compaction.IsWorthwhile()) {
+    // The journal is as good as before when this fails.
+    if (const absl::Status status = Compact(compaction); !status.ok()) {
+      spdlog::warn("the journal could not be made smaller: {}", status.ToString());
+    }
+  }
   v1::JournalEntry started;
   started.mutable_coordinator_started();
   term_ = CoordinatorTerm(state_.term().value() + 1);
   STAGECOACH_RETURN_IF_ERROR(runner_.Append(started, term_));
   Handle(Restarted{});
   return halted_;
+}
+
+absl::Status Coordinator::Compact(JournalCompaction& compaction) {
+  std::vector<v1::JournalEntry> kept;
+  STAGECOACH_RETURN_IF_ERROR(options_.store.ReadAll([&](const v1::JournalEntry& entry) {
+    std::optional<v1::JournalEntry> left = compaction.Keep(entry);
+    if (left.has_value()) kept.push_back(*std::move(left));
+    return absl::OkStatus();
+  }));
+  return options_.store.Snapshot(kept, state_.last_sequence());
 }
 
 void Coordinator::Loop() {

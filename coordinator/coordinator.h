@@ -24,6 +24,7 @@
 #include "coordinator/input_queue.h"
 #include "coordinator/jobs/input.h"
 #include "coordinator/journal/store.h"
+#include "coordinator/journal_compaction.h"
 #include "coordinator/state.h"
 #include "coordinator/task_thread.h"
 #include "stagecoach/v1/coordinator.pb.h"
@@ -94,6 +95,7 @@ class Coordinator {
   explicit Coordinator(Options options);
 
   absl::Status Replay();
+  absl::Status Compact(JournalCompaction& compaction);
   void Loop();
   void Handle(const Input& input);
   void Halt(const absl::Status& why);

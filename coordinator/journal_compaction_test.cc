@@ -1,0 +1,126 @@
+#include "coordinator/journal_compaction.h"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "coordinator/event_log.h"
+#include "coordinator/jobs/job_events.h"
+#include "coordinator/jobs/job_state.h"
+#include "coordinator/testing/decide_harness.h"
+
+namespace stagecoach {
+namespace {
+
+using Journal = std::vector<v1::JournalEntry>;
+
+Journal Compact(const Journal& journal, JournalCompaction::Limits limits) {
+  JournalCompaction compaction(limits);
+  for (const v1::JournalEntry& entry : journal) compaction.Count(entry);
+  Journal kept;
+  for (const v1::JournalEntry& entry : journal) {
+    if (const auto left = compaction.Keep(entry); left.has_value()) kept.push_back(*left);
+  }
+  return kept;
+}
+
+// What clients can know of all jobs.
+std::string Description(const Journal& journal) {
+  std::string text;
+  const State state = Replay(journal);
+  for (const auto& [id, job] : state.jobs()) absl::StrAppend(&text, DescribeJob(job).DebugString());
+  return text;
+}
+
+// A job that has ended, with validation after each second step, one that was cancelled in the queue after many
+// messages, and one that runs and has trained `steps` steps.
+Journal LongJournal(uint64_t steps) {
+  DecideHarness harness;
+  harness.Connect("a");
+  v1::JobSpec spec = SmallSpec("ended");
+  spec.mutable_training()->set_steps(steps);
+  harness.Submit(spec);
+  harness.FinishPlanning(SmallPlan(1, 3));
+  harness.RunUntilQuiet();
+  v1::JobSpec big = SmallSpec("waiting");
+  big.mutable_resources()->set_workers(9);
+  const JobId waiting = harness.Submit(big);
+  for (const char* name : {"b", "c", "d"}) harness.Connect(name);
+  harness.Feed(CancelRequested{1, waiting});
+  for (const char* name : {"b", "c", "d"}) harness.Lose(name);
+  spec.set_name("runs");
+  spec.mutable_training()->set_steps(2 * steps);
+  const JobId runs = harness.Submit(spec);
+  harness.FinishPlanning(SmallPlan(1, 3));
+  harness.RunUntil([&] { return harness.job(runs).history.last_commit.step() == steps; });
+  return harness.journal;
+}
+
+TEST(JournalCompactionTest, TheJobsAreTheSame) {
+  const Journal journal = LongJournal(40);
+  for (const uint64_t active : {1u, 2u, 7u, 39u, 40u, 100u}) {
+    for (const uint64_t ended : {1u, 2u, 5u, 40u, 41u}) {
+      SCOPED_TRACE(absl::StrCat(active, " of the active, ", ended, " of the ended job"));
+      const Journal kept = Compact(journal, {.steps_of_active_job = active, .steps_of_ended_job = ended});
+      EXPECT_EQ(Description(kept), Description(journal));
+      EXPECT_EQ(Replay(kept).last_sequence(), Replay(journal).last_sequence());
+      // Again is the same.
+      EXPECT_EQ(Description(Compact(kept, {.steps_of_active_job = 1, .steps_of_ended_job = 1})), Description(journal));
+    }
+  }
+}
+
+TEST(JournalCompactionTest, TheNewestStepsStayAndTheRestIsMissed) {
+  const Journal journal = LongJournal(40);
+  const Journal kept = Compact(journal, {.steps_of_active_job = 10, .steps_of_ended_job = 3});
+  EventLog log;
+  State state;
+  for (const v1::JournalEntry& entry : kept) {
+    state.Apply(entry);
+    if (!entry.has_coordinator_started()) {
+      const JobId id(JobOfEntry(entry));
+      log.Add(id, EventOfEntry(entry, state.jobs().at(id)));
+    }
+  }
+  for (const auto& [name, steps] : {std::pair<std::string, uint64_t>{"runs", 10}, {"ended", 3}}) {
+    uint64_t index = 0, last = 0, shown = 0, missing = 0;
+    while (const v1::JobEvent* event = log.Find(JobId(name), index)) {
+      ++index;
+      if (!event->has_step()) continue;
+      missing += event->num_missing();
+      EXPECT_EQ(event->step().step(), last + 1 + event->num_missing());
+      last = event->step().step();
+      ++shown;
+    }
+    EXPECT_EQ(last, 40u);
+    EXPECT_EQ(shown, steps + 1);
+    EXPECT_EQ(missing, 40 - shown);
+  }
+}
+
+TEST(JournalCompactionTest, MessagesOfAnEndedJobsStatesGo) {
+  const Journal journal = LongJournal(2);
+  const auto num_changes = [](const Journal& entries) {
+    int changes = 0;
+    for (const v1::JournalEntry& entry : entries) changes += entry.job_state_changed().job() == "waiting";
+    return changes;
+  };
+  EXPECT_GT(num_changes(journal), 4);
+  EXPECT_EQ(num_changes(Compact(journal, {})), 2);  // one message of the queue, and the end
+}
+
+TEST(JournalCompactionTest, IsWorthItWhenMuchIsDropped) {
+  const Journal journal = LongJournal(40);
+  const auto is_worthwhile = [&](uint64_t least_dropped) {
+    JournalCompaction compaction({.steps_of_active_job = 10, .steps_of_ended_job = 3, .least_dropped = least_dropped});
+    for (const v1::JournalEntry& entry : journal) compaction.Count(entry);
+    return compaction.IsWorthwhile();
+  };
+  EXPECT_TRUE(is_worthwhile(30 + 37));
+  EXPECT_FALSE(is_worthwhile(30 + 37 + 1));
+}
+
+}  // namespace
+}  // namespace stagecoach
