@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "stagecoach/v1/job.pb.h"
@@ -37,6 +38,10 @@ absl::StatusOr<SpecOverride> ParseOverride(absl::string_view text);
 // `errors` all that is wrong (at most 50) and then returns INVALID_ARGUMENT.
 absl::StatusOr<v1::JobSpec> ParseJobSpec(absl::string_view text, const std::vector<SpecOverride>& overrides,
                                          std::vector<SpecError>& errors);
+
+// Whether a specification from elsewhere is one that ParseJobSpec makes: resolved, and right in everything that
+// ParseJobSpec checks. INVALID_ARGUMENT, with what is wrong.
+absl::Status CheckJobSpec(const v1::JobSpec& spec);
 
 // The resolved specification as YAML that ParseJobSpec reads back to an equal message.
 std::string PrintJobSpec(const v1::JobSpec& spec);
