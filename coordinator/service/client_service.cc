@@ -10,6 +10,7 @@
 #include "common/protocol_version.h"
 #include "coordinator/service/follow_stream.h"
 #include "coordinator/service/grpc_status.h"
+#include "coordinator/spec/job_spec_parser.h"
 
 namespace stagecoach {
 namespace {
@@ -46,6 +47,7 @@ grpc::Status ClientService::SubmitJob(grpc::ServerContext*, const v1::SubmitJobR
   if (absl::Status status = CheckSize(*request, to_.options.max_client_message_bytes); !status.ok()) {
     return ToGrpc(status);
   }
+  if (absl::Status status = CheckJobSpec(request->spec()); !status.ok()) return ToGrpc(status);
   const absl::StatusOr<JobId> job = to_.coordinator.SubmitJob(*request);
   if (job.ok()) response->set_job(job->value());
   return ToGrpc(job.status());

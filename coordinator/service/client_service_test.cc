@@ -146,7 +146,17 @@ TEST(ClientServiceTest, CodesOfASubmission) {
   EXPECT_EQ(Submit(service, {}).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   v1::SubmitJobRequest request;
   *request.mutable_spec() = service.Spec("job", 1);
+  request.mutable_spec()->mutable_training()->set_micro_batch_size(0);
+  const grpc::Status bad_spec = Submit(service, request);
+  EXPECT_EQ(bad_spec.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(bad_spec.error_message(), HasSubstr("training.micro_batch_size"));
+  request.mutable_spec()->mutable_training()->set_micro_batch_size(2);
+  request.set_submission_id("one");
   EXPECT_TRUE(Submit(service, request).ok());
+  EXPECT_TRUE(Submit(service, request).ok());  // the same job
+  request.mutable_spec()->mutable_training()->set_steps(5);
+  EXPECT_EQ(Submit(service, request).error_code(), grpc::StatusCode::ALREADY_EXISTS);
+  request.set_submission_id("two");
   EXPECT_EQ(Submit(service, request).error_code(), grpc::StatusCode::ALREADY_EXISTS);
   request.mutable_spec()->set_name(std::string(5 << 20, 'x'));
   const grpc::Status too_large = Submit(service, request);

@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <iostream>
 #include <thread>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/check.h"
 #include "common/file_system.h"
+#include "coordinator/spec/job_spec_parser.h"
 #include "coordinator/testing/decide_harness.h"
 
 namespace stagecoach {
@@ -33,11 +36,27 @@ absl::StatusOr<PlannedJob> PlanSmallJob(const v1::JobSpec&, const std::vector<Wo
 
 }  // namespace
 
+v1::JobSpec CompleteSpec(const std::string& name, const TemporaryDirectory& directory, uint32_t num_workers,
+                         uint64_t steps) {
+  const std::string text = directory.Path("text.txt");
+  STAGECOACH_CHECK(WriteFileAtomically(FileSystem::Posix(), text, std::string(16 * 24 + 1, 'x')).ok());
+  const std::string yaml = absl::StrCat(
+      "{version: 1, name: ", name, ", model: {architecture: gpt2, config: {num_hidden_layers: ", num_workers,
+      ", hidden_size: 8, num_attention_heads: 1, vocab_size: 256, max_position_embeddings: 16}}, data: {train: "
+      "[{path: ",
+      text, "}]}, training: {seq_len: 16, global_batch_size: 8, micro_batch_size: 2, steps: ", steps,
+      "}, optimizer: {name: sgd, lr: 0.5}, lr_scheduler: {name: constant}, resources: {workers: ", num_workers,
+      "}, checkpoint: {dir: ", directory.Path(name), "}}");
+  std::vector<SpecError> errors;
+  absl::StatusOr<v1::JobSpec> spec = ParseJobSpec(yaml, {}, errors);
+  for (const SpecError& error : errors) std::cerr << FormatSpecError(name, error) << "\n";
+  STAGECOACH_CHECK(spec.ok());
+  return *std::move(spec);
+}
+
 void SetDeadline(grpc::ClientContext& context) { context.set_deadline(std::chrono::system_clock::now() + kLong); }
 
 ServiceHarness::ServiceHarness(const ServiceOptions& options, const ListenAddress& listen) {
-  const std::string text(16 * 24 + 1, 'x');
-  STAGECOACH_CHECK(WriteFileAtomically(FileSystem::Posix(), directory.Path("text.txt"), text).ok());
   auto made = Coordinator::Create({.store = store,
                                    .clock = clock,
                                    .files = FileSystem::Posix(),
@@ -67,17 +86,6 @@ GrpcWorker& ServiceHarness::AddWorker(const std::string& name, uint64_t incarnat
   auto fake = std::make_unique<FakeWorker>(name, Incarnation(incarnation), &FileSystem::Posix());
   auto worker = std::make_unique<GrpcWorker>(Dial(), std::move(fake));
   return *(workers_[name] = std::move(worker));
-}
-
-v1::JobSpec ServiceHarness::Spec(const std::string& name, uint32_t num_workers, uint64_t steps) const {
-  v1::JobSpec spec = SmallSpec(name);
-  spec.mutable_training()->set_steps(steps);
-  spec.mutable_resources()->set_workers(num_workers);
-  spec.mutable_checkpoint()->set_dir(directory.Path(name));
-  v1::DataSource& source = *spec.mutable_data()->add_train();
-  source.set_path(directory.Path("text.txt"));
-  source.set_format("text");
-  return spec;
 }
 
 std::string ServiceHarness::Submit(const v1::JobSpec& spec) {

@@ -18,6 +18,10 @@
 
 namespace stagecoach {
 
+// A specification that a client might send; its data and its checkpoints are in the directory.
+v1::JobSpec CompleteSpec(const std::string& name, const TemporaryDirectory& directory, uint32_t num_workers,
+                         uint64_t steps = 4);
+
 // A coordinator with small plans behind a real gRPC server at a port of its own. The clock of both stands still unless
 // told, so that nothing times out by itself.
 class ServiceHarness {
@@ -40,8 +44,9 @@ class ServiceHarness {
   GrpcWorker& AddWorker(const std::string& name, uint64_t incarnation = 1);
   // Lets go of it, which breaks its session.
   void DropWorker(const std::string& name) { workers_.erase(name); }
-  // For as many workers; enough data for one pass of three steps.
-  v1::JobSpec Spec(const std::string& name, uint32_t num_workers, uint64_t steps = 4) const;
+  v1::JobSpec Spec(const std::string& name, uint32_t num_workers, uint64_t steps = 4) const {
+    return CompleteSpec(name, directory, num_workers, steps);
+  }
   // Its name.
   std::string Submit(const v1::JobSpec& spec);
   std::vector<v1::JobEvent> FollowToEnd(const v1::FollowJobRequest& request, grpc::Status& end);

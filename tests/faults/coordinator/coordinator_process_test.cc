@@ -16,7 +16,6 @@
 
 #include "coordinator/service/testing/grpc_worker.h"
 #include "coordinator/service/testing/service_harness.h"
-#include "coordinator/testing/decide_harness.h"
 #include "tests/testing/temporary_directory.h"
 
 namespace stagecoach {
@@ -50,13 +49,13 @@ uint64_t TermOf(const CoordinatorProcess& process) {
   return response.coordinator_term();
 }
 
-grpc::Status Submit(const CoordinatorProcess& process, const std::string& name) {
+// For more workers than there are, so that it stays in the queue.
+grpc::Status Submit(const CoordinatorProcess& process, const TemporaryDirectory& directory) {
   const auto stub = v1::CoordinatorService::NewStub(process.Dial());
   grpc::ClientContext context;
   SetDeadline(context);
   v1::SubmitJobRequest request;
-  *request.mutable_spec() = SmallSpec(name);
-  request.mutable_spec()->mutable_resources()->set_workers(2);  // more than there are: it stays in the queue
+  *request.mutable_spec() = CompleteSpec("job", directory, 2);
   v1::SubmitJobResponse response;
   return stub->SubmitJob(&context, request, &response);
 }
@@ -82,7 +81,7 @@ TEST_F(CoordinatorProcessTest, MakesAStateDirectoryForItsUserAlone) {
 TEST_F(CoordinatorProcessTest, SigtermEndsStreamsAndTheProcessInOrder) {
   const std::string socket = directory_.Path("socket");
   const auto process = StartAndWait({"--listen", "unix:" + socket});
-  EXPECT_TRUE(Submit(*process, "job").ok());
+  EXPECT_TRUE(Submit(*process, directory_).ok());
   GrpcWorker worker(process->Dial(), std::make_unique<FakeWorker>("w", Incarnation(1)));
   const auto stub = v1::CoordinatorService::NewStub(process->Dial());
   grpc::ClientContext context;
@@ -111,7 +110,7 @@ TEST_F(CoordinatorProcessTest, SigintEndsItToo) {
 TEST_F(CoordinatorProcessTest, KnowsItsJobsAfterItWasKilled) {
   const std::vector<std::string> listen = {"--listen", "unix:" + directory_.Path("socket")};
   auto process = StartAndWait(listen);
-  EXPECT_TRUE(Submit(*process, "job").ok());
+  EXPECT_TRUE(Submit(*process, directory_).ok());
   process->Signal(SIGKILL);
   EXPECT_EQ(process->WaitForExit(), 128 + SIGKILL);
   process = StartAndWait(listen);
@@ -189,7 +188,7 @@ TEST_F(CoordinatorProcessTest, EndsWhenItsJournalCannotBeWritten) {
   const auto process = StartAndWait();
   const rlimit limit{.rlim_cur = 4096, .rlim_max = 4096};
   ASSERT_EQ(prlimit(process->pid(), RLIMIT_FSIZE, &limit, nullptr), 0);
-  EXPECT_FALSE(Submit(*process, "job").ok());
+  EXPECT_FALSE(Submit(*process, directory_).ok());
   EXPECT_EQ(process->WaitForExit(), 1) << process->Log();
   EXPECT_THAT(process->Log(), HasSubstr("journal.sqlite"));
   const auto next = StartAndWait();
