@@ -6,10 +6,10 @@
 #include <memory>
 #include <vector>
 
-#include "client/embedded/device_registry.h"
 #include "common/mutex.h"
 #include "tests/integration/embedded_job.h"
 #include "worker/device/device.h"
+#include "worker/registry/device/device_registry.h"
 
 namespace stagecoach {
 namespace {

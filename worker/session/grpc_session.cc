@@ -42,7 +42,10 @@ class StreamReactor final : public grpc::ClientBidiReactor<v1::WorkerMessage, v1
         received_(options.receive_capacity) {}
 
   void Begin(std::shared_ptr<StreamReactor> self) {
-    self_ = std::move(self);
+    {
+      MutexLock lock(mutex_);
+      self_ = std::move(self);
+    }
     stub_->async()->Session(&context_, this);
     AddHold();
     StartRead(&incoming_);

@@ -20,6 +20,7 @@ class StreamReactor final : public grpc::ServerBidiReactor<v1::WorkerMessage, v1
                             public ScriptedStream {
  public:
   void Begin(std::shared_ptr<StreamReactor> self) {
+    MutexLock lock(mutex_);
     self_ = std::move(self);
     StartRead(&incoming_);
   }
