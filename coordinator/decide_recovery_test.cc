@@ -1,6 +1,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <functional>
 #include <set>
 #include <string>
 #include <vector>
@@ -134,6 +136,32 @@ TEST_F(RecoveryTest, AStepThatOneWorkerKnowsIsCommittedIsTakenOver) {
   EXPECT_EQ(record().history.last_commit.SerializeAsString(), lost.SerializeAsString());
   harness_.Dial("c");
   ExpectTheSameEnd();
+}
+
+TEST_F(RecoveryTest, NoRecordIsTakenOverThatCannotBeTheJobs) {
+  const std::vector<std::function<void(v1::HeldJob&)>> lies = {
+      [](v1::HeldJob& held) { held.set_job("another"); },
+      [](v1::HeldJob& held) { held.mutable_last_commit()->set_step(5); },
+      [](v1::HeldJob& held) { held.mutable_last_commit()->set_step(~uint64_t{0}); },
+      [](v1::HeldJob& held) { held.mutable_last_commit()->set_verdict(v1::VERDICT_UNSPECIFIED); },
+      [](v1::HeldJob& held) { held.mutable_last_commit()->set_num_updates(4); },
+      [](v1::HeldJob& held) { held.mutable_last_commit()->set_next_loss_scale(std::nan("")); },
+      [](v1::HeldJob& held) { held.mutable_last_commit()->set_next_loss_scale(0); },
+      [](v1::HeldJob& held) { held.mutable_last_commit()->set_learning_rate(std::nan("")); },
+  };
+  for (size_t i = 0; i <= lies.size(); ++i) {
+    harness_ = DecideHarness();
+    Begin(harness_);
+    ReachStep(2);
+    v1::Hello hello = harness_.workers.at("a")->hello();
+    *hello.mutable_held()->mutable_last_commit() = record().history.last_commit;
+    hello.mutable_held()->mutable_last_commit()->set_step(3);
+    hello.mutable_held()->mutable_last_commit()->set_num_updates(3);
+    harness_.Restart();
+    if (i < lies.size()) lies[i](*hello.mutable_held());
+    harness_.Feed(WorkerConnected{WorkerId("a"), Incarnation(1), SessionId(1000), hello});
+    EXPECT_EQ(step(), i < lies.size() ? 2u : 3u) << i;  // the last one does not lie
+  }
 }
 
 TEST_F(RecoveryTest, AMemberThatDoesNotComeBackInTimeIsTheCause) {

@@ -1,5 +1,6 @@
 #include "coordinator/jobs/recovery.h"
 
+#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
@@ -36,9 +37,19 @@ void AwaitMembers(JobDecision& decision) {
                                         " worker(s) to dial"));
 }
 
+// What a worker says is believed no further than it can be true.
+bool CanFollow(const v1::CommitRecord& record, const JobDecision& decision) {
+  const bool has_verdict = record.verdict() == v1::VERDICT_APPLY || record.verdict() == v1::VERDICT_SKIP;
+  const bool is_step = record.step() > decision.history().last_commit.step() &&
+                       record.step() <= decision.spec().training().steps() && record.num_updates() <= record.step();
+  const bool has_factors = std::isfinite(record.clip_factor()) && std::isfinite(record.learning_rate()) &&
+                           std::isfinite(record.next_loss_scale()) && record.next_loss_scale() > 0;
+  return has_verdict && is_step && has_factors;
+}
+
 // A record that is newer than the journal's: whoever applied it has had it from a coordinator that had journalled it.
 void TakeOverCommit(JobDecision& decision, const v1::HeldJob& held) {
-  if (held.last_commit().step() <= decision.history().last_commit.step()) return;
+  if (held.job() != decision.job().id.value() || !CanFollow(held.last_commit(), decision)) return;
   v1::JournalEntry entry;
   v1::StepCommitted& committed = *entry.mutable_step_committed();
   committed.set_job(decision.job().id.value());
