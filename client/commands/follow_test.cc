@@ -106,8 +106,9 @@ TEST_F(FollowTest, WaitOutlivesARestart) {
     AddStatus("gpt", v1::JOB_STATE_SUCCEEDED);
     service_.Start();
   });
-  EXPECT_EQ(Run({"wait", "gpt", "--timeout", "30s"}).code, 0);
+  const Result result = Run({"wait", "gpt", "--timeout", "30s"});
   job.join();
+  EXPECT_EQ(result.code, 0) << result.err;
 }
 
 // logs

@@ -61,8 +61,9 @@ TEST_F(CoordinatorClientTest, CallsAgainWhenThereWasNoAnswer) {
   PutJob("a", v1::JOB_STATE_RUNNING);
   service_.Fail("GetJob", absl::StatusCode::kUnavailable);
   service_.Fail("GetJob", absl::StatusCode::kDeadlineExceeded);
+  service_.Fail("GetJob", absl::StatusCode::kCancelled);
   EXPECT_TRUE(Client().GetJob("a").ok());
-  EXPECT_EQ(service_.calls().count["GetJob"], 3);
+  EXPECT_EQ(service_.calls().count["GetJob"], 4);
   EXPECT_EQ(outages_, 1);
 }
 
