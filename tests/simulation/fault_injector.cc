@@ -18,6 +18,9 @@ FaultInjector::FaultInjector(Surroundings surroundings, const Scenario& scenario
   coordinator_.trouble = {.planning_fails = scenario_.planning_fails, .files_fail = scenario_.files_fail};
   if (scenario_.slow_tasks) coordinator_.trouble.slowest_task = absl::Seconds(2);
   to_.world.hostile = scenario_.hostile;
+  to_.network.Tamper(scenario_.hostile);
+  // Orders that come twice or in another order fail at either end of a transfer.
+  if (scenario_.hostile) to_.world.suspects.SuspectAll();
   to_.world.scheduler.After(scenario_.faults_end, [this] { Heal(); });
   if (!scenario_.faults.empty()) ScheduleNext();
 }
@@ -151,7 +154,7 @@ void FaultInjector::InjectIntoCoordinator(Fault fault) {
 void FaultInjector::Heal() {
   healed_ = true;
   to_.world.Note("faults end");
-  to_.world.hostile = false;
+  to_.network.Tamper(false);
   to_.network.BreakDamaged();
   coordinator_.Heal();
   for (const auto& host : workers_) host->Heal();

@@ -78,7 +78,7 @@ void Connection::Close(Direction<Message>& direction, const absl::Status& why) {
 template <typename Message>
 void Connection::Send(Direction<Message>& direction, Message message) {
   if (direction.last.has_value()) return;
-  if (network_.world_.hostile) return SendHostile(direction, std::move(message));
+  if (network_.tampers_) return SendHostile(direction, std::move(message));
   direction.under_way.push_back(std::move(message));
   ScheduleArrival(direction);
 }

@@ -85,8 +85,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Direction<v1::CoordinatorMessage> to_worker_;
 };
 
-// Everything between workers and coordinator. Faults are switched on and off by whoever plans them. In a hostile world
-// single messages are lost, repeated, delayed, reordered, and old ones come again.
+// Everything between workers and coordinator. Faults are switched on and off by whoever plans them.
 class Network {
  public:
   // Takes what a worker dials; null: nobody listens.
@@ -101,6 +100,8 @@ class Network {
   // Nothing from or to the host arrives until it is lifted; nothing is lost by it.
   void Isolate(const std::string& host, bool isolated);
   bool IsIsolated(const std::string& host) const { return isolated_.contains(host); }
+  // From now on single messages are lost, repeated, delayed, reordered, and old ones come again.
+  void Tamper(bool tampers) { tampers_ = tampers; }
   // Breaks the sessions of a host (empty: of all).
   void Break(const std::string& host, bool silent);
   // Ends the sessions that a hostile network has damaged: as a real one would.
@@ -114,6 +115,7 @@ class Network {
   Listener listener_;
   std::vector<std::weak_ptr<Connection>> connections_;
   std::set<std::string> isolated_;
+  bool tampers_ = false;
   // What was sent on earlier sessions, for a hostile network to say again.
   std::map<std::string, std::deque<v1::WorkerMessage>> old_to_coordinator_;
   std::map<std::string, std::deque<v1::CoordinatorMessage>> old_to_worker_;

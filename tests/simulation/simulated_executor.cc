@@ -70,6 +70,7 @@ void SimulatedExecutor::Submit(ExecutorCommand command) {
 
 void SimulatedExecutor::Answer(Body body) {
   Reply reply{current_->generation, current_->fence, IsVerdict(*current_), std::move(body)};
+  progress_ = {current_->fence.job, held_.applied_step(), held_.prepared_step()};
   current_.reset();
   on_reply_(std::move(reply));
 }

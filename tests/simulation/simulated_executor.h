@@ -49,8 +49,13 @@ class SimulatedExecutor {
   void Submit(ExecutorCommand command);
   Interrupts& interrupts() { return interrupts_; }
   std::optional<v1::RunState> run_state() const;
-  Step applied_step() const { return held_.applied_step(); }
-  Step prepared_step() const { return held_.prepared_step(); }
+  // How far the state was at the end of the last command, and of which job.
+  struct Progress {
+    JobId job;
+    Step applied_step;
+    Step prepared_step;
+  };
+  const Progress& progress() const { return progress_; }
   // The process is killed: its peers see their connections reset, or, when the host is gone, nothing.
   void Die(bool silent);
 
@@ -102,6 +107,7 @@ class SimulatedExecutor {
   std::unique_ptr<EpochState> epoch_;
   std::shared_ptr<ProgramRun> run_;
   std::optional<ExecutorCommand> current_;
+  Progress progress_;
   absl::Duration connect_deadline_;
 };
 

@@ -181,8 +181,10 @@ v1::WorkerMessage SimulatedWorker::MakeHello() const {
   v1::HeldJob& held = *message.mutable_hello()->mutable_held();
   held.set_job(filter_.job().value());
   held.set_epoch(filter_.epoch().value());
-  held.set_applied_step(executor_.applied_step().value());
-  held.set_prepared_step(executor_.prepared_step().value());
+  if (executor_.progress().job == filter_.job()) {
+    held.set_applied_step(executor_.progress().applied_step.value());
+    held.set_prepared_step(executor_.progress().prepared_step.value());
+  }
   *held.mutable_last_commit() = last_commit_;
   return message;
 }
@@ -241,10 +243,10 @@ void SimulatedWorker::Handle(v1::CoordinatorMessage& message) {
 }
 
 void SimulatedWorker::HandleWelcome(const v1::Welcome& welcome) {
+  if (rules_.is_up()) return;
   rules_.OnWelcome(welcome);
-  if (rules_.is_up()) {
-    while (!unsent_.empty() && TrySend(unsent_.front())) unsent_.pop_front();
-  }
+  if (!rules_.is_up()) return;
+  while (!unsent_.empty() && TrySend(unsent_.front())) unsent_.pop_front();
   executor_.interrupts().SetLeaseEnd(rules_.lease_end());
   SendLeaving();
   SubmitNext();
@@ -272,7 +274,7 @@ void SimulatedWorker::HandleAbort(const v1::Fence& fence, const v1::Abort& abort
   if (!holds_job_ || fence.job() != filter_.job().value()) {
     v1::WorkerMessage message = ToMessage(AbortedReply{});
     *message.mutable_fence() = filter_.FenceOf(JobId(fence.job()), Epoch(fence.epoch()));
-    if (!holds_job_) filter_.Adopt(JobId(fence.job()), Epoch(fence.epoch()));
+    NoteEndOfOtherJob(fence);
     return Send(std::move(message));
   }
   BeginGeneration(abort.reason());
@@ -283,12 +285,21 @@ void SimulatedWorker::HandleAbort(const v1::Fence& fence, const v1::Abort& abort
 }
 
 void SimulatedWorker::HandleRelease(const v1::Fence& fence) {
-  if (holds_job_ && fence.job() != filter_.job().value()) return;
-  if (!holds_job_) return filter_.Adopt(JobId(fence.job()), Epoch(fence.epoch()));
+  if (!holds_job_ || fence.job() != filter_.job().value()) return NoteEndOfOtherJob(fence);
   BeginGeneration("the job was released");
   filter_.Adopt(filter_.job(), Epoch(fence.epoch()));
   SetJob(false);
   Submit(fence, ReleaseCommand{});
+}
+
+void SimulatedWorker::NoteEndOfOtherJob(const v1::Fence& fence) {
+  const JobId job(fence.job());
+  const Epoch epoch(fence.epoch());
+  if (holds_job_) {
+    filter_.NoteEnd(job, epoch);
+  } else {
+    filter_.Adopt(job, epoch);
+  }
 }
 
 void SimulatedWorker::HandleOrder(v1::CoordinatorMessage& message) {

@@ -32,7 +32,7 @@ struct World {
   Violations violations;
   Suspects suspects;
   const PlantedBug bug;
-  bool hostile = false;  // the network loses, repeats and reorders single messages
+  bool hostile = false;  // the network loses, repeats and reorders single messages, or has done so
 };
 
 // The world's time, for code that reads a clock.

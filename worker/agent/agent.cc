@@ -256,7 +256,7 @@ void Agent::HandleAbort(const v1::Fence& fence, const v1::Abort& abort) {
   if (!holds_job_ || fence.job() != filter_.job().value()) {
     v1::WorkerMessage message = ToMessage(AbortedReply{});
     *message.mutable_fence() = filter_.FenceOf(JobId(fence.job()), Epoch(fence.epoch()));
-    if (!holds_job_) filter_.Adopt(JobId(fence.job()), Epoch(fence.epoch()));
+    NoteEndOfOtherJob(fence);
     return keeper_.Send(std::move(message));
   }
   spdlog::info("worker {}: job {}: epoch {} ends: {}", options_.worker.value(), fence.job(), filter_.epoch().value(),
@@ -269,13 +269,22 @@ void Agent::HandleAbort(const v1::Fence& fence, const v1::Abort& abort) {
 }
 
 void Agent::HandleRelease(const v1::Fence& fence) {
-  if (holds_job_ && fence.job() != filter_.job().value()) return;
-  if (!holds_job_) return filter_.Adopt(JobId(fence.job()), Epoch(fence.epoch()));
+  if (!holds_job_ || fence.job() != filter_.job().value()) return NoteEndOfOtherJob(fence);
   spdlog::info("worker {}: job {} is released", options_.worker.value(), fence.job());
   BeginGeneration("the job was released");
   filter_.Adopt(filter_.job(), Epoch(fence.epoch()));
   SetJob(false);
   Submit(fence, ReleaseCommand{});
+}
+
+void Agent::NoteEndOfOtherJob(const v1::Fence& fence) {
+  const JobId job(fence.job());
+  const Epoch epoch(fence.epoch());
+  if (holds_job_) {
+    filter_.NoteEnd(job, epoch);
+  } else {
+    filter_.Adopt(job, epoch);
+  }
 }
 
 void Agent::HandleOrder(v1::CoordinatorMessage& message) {

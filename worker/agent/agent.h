@@ -73,6 +73,8 @@ class Agent {
   void HandleAssign(const v1::Fence& fence, v1::AssignStages& assignment);
   void HandleAbort(const v1::Fence& fence, const v1::Abort& abort);
   void HandleRelease(const v1::Fence& fence);
+  // That the worker does not hold: what was under way of it may still come.
+  void NoteEndOfOtherJob(const v1::Fence& fence);
   // Of the epoch assigned; Commit of the job held.
   void HandleOrder(v1::CoordinatorMessage& message);
   void Handle(const ExecutorReply& reply);

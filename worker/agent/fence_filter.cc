@@ -25,12 +25,21 @@ void FenceFilter::Adopt(const JobId& job, Epoch epoch) {
     epoch_ = std::max(epoch, epoch_);
     return;
   }
-  past_.erase(std::remove_if(past_.begin(), past_.end(), [&](const auto& past) { return past.first == job; }),
-              past_.end());
-  if (job_ != JobId()) past_.emplace_back(job_, epoch_);
-  if (past_.size() > kMaxPast) past_.pop_front();
+  const auto past = std::find_if(past_.begin(), past_.end(), [&](const auto& one) { return one.first == job; });
+  if (past != past_.end()) past_.erase(past);
+  if (job_ != JobId()) NoteEnd(job_, epoch_);
   job_ = job;
   epoch_ = epoch;
+}
+
+void FenceFilter::NoteEnd(const JobId& job, Epoch epoch) {
+  const auto past = std::find_if(past_.begin(), past_.end(), [&](const auto& one) { return one.first == job; });
+  if (past != past_.end()) {
+    past->second = std::max(past->second, epoch);
+    return;
+  }
+  if (past_.size() == kMaxPast) past_.pop_front();
+  past_.emplace_back(job, epoch);
 }
 
 v1::Fence FenceFilter::FenceOf(const JobId& job, Epoch epoch) const {

@@ -19,6 +19,8 @@ class FenceFilter {
   const char* ReasonToDrop(const v1::Fence& fence);
   // The worker's epoch of `job` from now on: what carries a smaller one is dropped.
   void Adopt(const JobId& job, Epoch epoch);
+  // An epoch of a job that is not the worker's own has ended.
+  void NoteEnd(const JobId& job, Epoch epoch);
 
   const JobId& job() const { return job_; }
   Epoch epoch() const { return epoch_; }
@@ -30,7 +32,7 @@ class FenceFilter {
   CoordinatorTerm term_;
   JobId job_;  // the last one; known until another comes
   Epoch epoch_;
-  // Of the jobs before it, the newest last: what was under way of them may still come.
+  // Of other jobs, the newest last: what was under way of them may still come.
   std::deque<std::pair<JobId, Epoch>> past_;
 };
 

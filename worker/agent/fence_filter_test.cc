@@ -41,6 +41,18 @@ TEST(FenceFilterTest, DropsWhatComesOfAJobThatAnotherFollowed) {
   EXPECT_NE(filter.ReasonToDrop(Fence("b", 1, 1, 0)), nullptr);
 }
 
+TEST(FenceFilterTest, DropsWhatComesOfAnEpochThatEndedWhileTheWorkerHadAnotherJob) {
+  FenceFilter filter(Incarnation(1));
+  filter.Adopt(JobId("a"), Epoch(3));
+  filter.NoteEnd(JobId("b"), Epoch(2));
+  EXPECT_EQ(filter.job(), JobId("a"));
+  EXPECT_NE(filter.ReasonToDrop(Fence("b", 1, 1, 0)), nullptr);
+  EXPECT_NE(filter.ReasonToDrop(Fence("b", 2, 1, 0)), nullptr);
+  EXPECT_EQ(filter.ReasonToDrop(Fence("b", 3, 1, 0)), nullptr);
+  filter.NoteEnd(JobId("b"), Epoch(1));
+  EXPECT_NE(filter.ReasonToDrop(Fence("b", 2, 1, 0)), nullptr);
+}
+
 TEST(FenceFilterTest, DropsOtherIncarnationsAndOlderTerms) {
   FenceFilter filter(Incarnation(7));
   EXPECT_NE(filter.ReasonToDrop(Fence("a", 1, 6, 9)), nullptr);
