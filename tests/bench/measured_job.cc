@@ -8,11 +8,11 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "client/embedded/embedded_run.h"
 #include "common/log.h"
 #include "common/status_macros.h"
 #include "coordinator/jobs/job_state.h"
 #include "coordinator/spec/job_spec_parser.h"
+#include "tests/testing/embedded/embedded_run.h"
 
 namespace stagecoach {
 namespace {

@@ -7,11 +7,11 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "client/embedded/embedded_run.h"
 #include "common/file_system.h"
 #include "common/philox.h"
 #include "coordinator/jobs/job_state.h"
 #include "coordinator/spec/job_spec_parser.h"
+#include "tests/testing/embedded/embedded_run.h"
 #include "worker/registry/device/device_registry.h"
 
 namespace stagecoach {

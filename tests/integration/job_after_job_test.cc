@@ -9,10 +9,10 @@
 #include <thread>
 
 #include "absl/strings/str_cat.h"
-#include "client/embedded/embedded_cluster.h"
 #include "common/message_queue.h"
 #include "coordinator/jobs/job_state.h"
 #include "tests/integration/embedded_job.h"
+#include "tests/testing/embedded/embedded_cluster.h"
 #include "worker/registry/device/device_registry.h"
 
 namespace stagecoach {

@@ -1,4 +1,4 @@
-#include "client/embedded/embedded_cluster.h"
+#include "tests/testing/embedded/embedded_cluster.h"
 
 #include <algorithm>
 #include <atomic>

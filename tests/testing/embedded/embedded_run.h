@@ -1,5 +1,5 @@
-#ifndef STAGECOACH_CLIENT_EMBEDDED_EMBEDDED_RUN_H_
-#define STAGECOACH_CLIENT_EMBEDDED_EMBEDDED_RUN_H_
+#ifndef STAGECOACH_TESTS_TESTING_EMBEDDED_EMBEDDED_RUN_H_
+#define STAGECOACH_TESTS_TESTING_EMBEDDED_EMBEDDED_RUN_H_
 
 #include <cstddef>
 #include <cstdint>
@@ -10,11 +10,11 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
-#include "client/embedded/embedded_cluster.h"
 #include "common/ids.h"
 #include "common/message_queue.h"
 #include "stagecoach/v1/coordinator.pb.h"
 #include "stagecoach/v1/job.pb.h"
+#include "tests/testing/embedded/embedded_cluster.h"
 
 namespace stagecoach {
 
@@ -54,4 +54,4 @@ class EmbeddedRun {
 
 }  // namespace stagecoach
 
-#endif  // STAGECOACH_CLIENT_EMBEDDED_EMBEDDED_RUN_H_
+#endif  // STAGECOACH_TESTS_TESTING_EMBEDDED_EMBEDDED_RUN_H_

@@ -1,4 +1,4 @@
-#include "client/embedded/embedded_run.h"
+#include "tests/testing/embedded/embedded_run.h"
 
 #include <utility>
 
