@@ -102,7 +102,7 @@ absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(Options options
 }
 
 absl::Status Coordinator::Replay() {
-  JournalCompaction compaction;
+  JournalCompaction compaction(options_.compaction);
   STAGECOACH_RETURN_IF_ERROR(options_.store.ReadAll([&](const v1::JournalEntry& entry) {
     if (absl::Status status = state_.Check(entry); !status.ok()) {
       return absl::DataLossError(absl::StrCat("the journal contradicts itself: ", status.message()));

@@ -48,6 +48,7 @@ class Coordinator {
     Planner planner;                                     // PlanJob; called by the planning thread
     std::function<absl::Time()> wall_clock = absl::Now;  // for people only
     FleetOptions fleet = {};
+    JournalCompaction::Limits compaction = {};
     size_t queue_capacity = 1 << 16;
     absl::Duration request_timeout = absl::Seconds(30);
     // The journal could not be written: the process may end. By the coordinator's thread; must not call Stop.

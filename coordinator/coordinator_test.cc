@@ -5,6 +5,7 @@
 
 #include <map>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <utility>
@@ -47,31 +48,43 @@ class KnownLater {
   std::optional<SessionId> session_ ABSL_GUARDED_BY(mutex_);
 };
 
-// A fake worker with a thread, as a process would be.
+// A fake worker with a thread for each session, as a process would have.
 class WorkerThread {
  public:
-  WorkerThread(Coordinator& coordinator, const std::string& name, uint64_t incarnation, FileSystem& files)
-      : coordinator_(coordinator),
-        worker_(name, Incarnation(incarnation), &files),
-        inbox_(std::make_shared<MessageQueue<v1::CoordinatorMessage>>(1000)),
-        thread_(name, [this] { Loop(); }) {
+  WorkerThread(const std::string& name, uint64_t incarnation, FileSystem& files)
+      : worker_(name, Incarnation(incarnation), &files) {}
+  ~WorkerThread() { HangUp(); }
+
+  // Again after a session has ended: with what it holds.
+  void Dial(Coordinator& coordinator) {
+    HangUp();
+    inbox_ = std::make_shared<MessageQueue<v1::CoordinatorMessage>>(1000);
+    session_ = std::make_shared<KnownLater>();
+    coordinator_ = &coordinator;
+    const v1::Hello hello = worker_.hello();
+    thread_ = NamedThread(hello.worker(), [this] { Loop(); });
     const absl::StatusOr<SessionId> session = coordinator.ConnectWorker(
-        worker_.hello(), worker_.incarnation(),
+        hello, worker_.incarnation(),
         {.send = [inbox = inbox_](v1::CoordinatorMessage message) { return inbox->Push(std::move(message)); },
          .end = [inbox = inbox_](const absl::Status&) { inbox->Close(); }});
     EXPECT_TRUE(session.ok()) << session.status();
-    session_.Set(*session);
+    session_->Set(*session);
   }
-  ~WorkerThread() {
-    inbox_->Close();
+  void HangUp() {
+    if (inbox_ != nullptr) inbox_->Close();
     thread_.Join();
   }
   // As when its process dies.
   void Die() {
     inbox_->Close();
-    EXPECT_TRUE(coordinator_.EndSession(session_.Wait(), absl::UnavailableError("died")).ok());
+    EXPECT_TRUE(coordinator_->EndSession(session_->Wait(), absl::UnavailableError("died")).ok());
   }
   void CloseInbox() { inbox_->Close(); }
+  void Say(v1::WorkerMessage message) {
+    message.mutable_fence()->set_incarnation(worker_.incarnation().value());
+    message.mutable_fence()->set_coordinator_term(coordinator_->term().value());
+    EXPECT_TRUE(coordinator_->Deliver(session_->Wait(), std::move(message)).ok());
+  }
 
  private:
   void Loop() {
@@ -79,14 +92,14 @@ class WorkerThread {
       const auto message = inbox_->Pop(absl::InfiniteDuration());
       if (!message.ok()) return;
       auto answer = worker_.Answer(*message);
-      if (answer.has_value()) coordinator_.Deliver(session_.Wait(), *std::move(answer)).IgnoreError();
+      if (answer.has_value()) coordinator_->Deliver(session_->Wait(), *std::move(answer)).IgnoreError();
     }
   }
 
-  Coordinator& coordinator_;
   FakeWorker worker_;
-  const std::shared_ptr<MessageQueue<v1::CoordinatorMessage>> inbox_;
-  KnownLater session_;
+  Coordinator* coordinator_ = nullptr;
+  std::shared_ptr<MessageQueue<v1::CoordinatorMessage>> inbox_;
+  std::shared_ptr<KnownLater> session_;
   NamedThread thread_;
 };
 
@@ -214,7 +227,9 @@ class CoordinatorTest : public testing::Test {
                                             .clock = clock_,
                                             .files = files_,
                                             .planner = std::move(planner),
+                                            .wall_clock = [] { return absl::FromUnixSeconds(1'000'000); },
                                             .fleet = {.suspect_grace = absl::ZeroDuration()},
+                                            .compaction = {.least_dropped = 100},
                                             .queue_capacity = 1000});
     EXPECT_TRUE(coordinator.ok()) << coordinator.status();
     return *std::move(coordinator);
@@ -222,7 +237,8 @@ class CoordinatorTest : public testing::Test {
   void AddWorkers(Coordinator& coordinator, int number) {
     for (int i = 0; i < number; ++i) {
       const std::string name = "w" + std::to_string(i);
-      workers_[name] = std::make_unique<WorkerThread>(coordinator, name, ++last_incarnation_, files_);
+      workers_[name] = std::make_unique<WorkerThread>(name, ++last_incarnation_, files_);
+      workers_[name]->Dial(coordinator);
     }
   }
   v1::JobSpec Spec(uint32_t num_workers, uint64_t steps = 4) {
@@ -233,6 +249,14 @@ class CoordinatorTest : public testing::Test {
     v1::DataSource& source = *spec.mutable_data()->add_train();
     source.set_path(directory_.Path("text.txt"));
     source.set_format("text");
+    // For planning again: the layers that the cut is about.
+    spec.mutable_model()->set_architecture("gpt2");
+    v1::ModelConfig& config = *spec.mutable_model()->mutable_config();
+    config.set_num_hidden_layers(4);
+    config.set_hidden_size(8);
+    config.set_num_attention_heads(1);
+    config.set_vocab_size(256);
+    config.set_max_position_embeddings(16);
     return spec;
   }
 
@@ -423,12 +447,19 @@ TEST_F(CoordinatorTest, StopTellsFollowersAndLaterCallers) {
 
 TEST_F(CoordinatorTest, AJournalThatCannotBeWrittenStopsEverything) {
   FailingStore store(/*num_good=*/6);
-  const auto coordinator = Start(store);
+  MessageQueue<absl::Status> halted(1);
+  const auto coordinator =
+      *Coordinator::Create({.store = store,
+                            .clock = clock_,
+                            .files = files_,
+                            .planner = PlanSmallJob,
+                            .on_halt = [&](const absl::Status& why) { EXPECT_TRUE(halted.Push(why).ok()); }});
   const JobId job = *coordinator->SubmitJob(Submission(Spec(1, /*steps=*/1'000'000)));
   ASSERT_TRUE(coordinator->FollowJob(All(job), log_.follower()).ok());
   AddWorkers(*coordinator, 1);
   EXPECT_EQ(log_.WaitForEnd(), v1::JOB_STATE_UNSPECIFIED);
   EXPECT_THAT(std::string(coordinator->DescribeJob(job).status().message()), testing::HasSubstr("the disk is full"));
+  EXPECT_TRUE(absl::IsResourceExhausted(*halted.Pop(kLong)));
   EXPECT_EQ(coordinator->SubmitJob(Submission(Spec(1))).status().code(), absl::StatusCode::kUnavailable);
   workers_.clear();
 }
@@ -463,6 +494,188 @@ TEST_F(CoordinatorTest, ARestartTakesTheNextTermAndKnowsTheJobs) {
   ASSERT_TRUE(manifest.ok()) << manifest.status();
   EXPECT_EQ(manifest->coordinator_term(), 2u);
   workers_.clear();
+}
+
+TEST_F(CoordinatorTest, ARestartedCoordinatorGoesOnWithTheSameWorkers) {
+  constexpr uint64_t kSteps = 300;
+  std::string digest;
+  {
+    const auto coordinator = Start(store_);
+    const JobId job = *coordinator->SubmitJob(Submission(Spec(2, kSteps)));
+    ASSERT_TRUE(coordinator->FollowJob(All(job), log_.follower()).ok());
+    AddWorkers(*coordinator, 2);
+    EXPECT_EQ(log_.WaitForEnd(), v1::JOB_STATE_SUCCEEDED);
+    digest = coordinator->DescribeJob(job)->state_digest();
+    workers_.clear();
+  }
+  const auto journal = std::make_shared<MemoryJournal>();
+  JobId job;
+  std::vector<uint64_t> steps;
+  uint64_t token = 0;
+  for (int life = 0; life < 4; ++life) {
+    MemoryStore store(journal);
+    const auto coordinator = Start(store);
+    if (life == 0) {
+      job = *coordinator->SubmitJob(Submission(Spec(2, kSteps)));
+      AddWorkers(*coordinator, 2);
+    } else {
+      for (auto& [name, worker] : workers_) worker->Dial(*coordinator);
+    }
+    JobWatch watch;
+    ASSERT_TRUE(coordinator->FollowJob(All(job, token), watch.follower()).ok());
+    if (life < 3) {
+      watch.WaitForStep(life * 20 + 5);
+    } else {
+      EXPECT_EQ(watch.WaitForEnd(), v1::JOB_STATE_SUCCEEDED);
+      EXPECT_EQ(coordinator->DescribeJob(job)->recoveries(), 3u);
+      EXPECT_EQ(coordinator->DescribeJob(job)->state_digest(), digest);
+    }
+    coordinator->Stop();
+    for (const uint64_t step : watch.steps()) steps.push_back(step);
+    token = watch.events().back().sequence();
+  }
+  std::vector<uint64_t> expected(kSteps);
+  std::iota(expected.begin(), expected.end(), 1);
+  EXPECT_EQ(steps, expected);
+  workers_.clear();
+}
+
+TEST_F(CoordinatorTest, ALongJournalIsMadeSmallerAtStart) {
+  const auto journal = std::make_shared<MemoryJournal>();
+  const auto num_entries = [&] {
+    int number = 0;
+    EXPECT_TRUE(MemoryStore(journal)
+                    .ReadAll([&](const v1::JournalEntry&) {
+                      ++number;
+                      return absl::OkStatus();
+                    })
+                    .ok());
+    return number;
+  };
+  JobId job;
+  v1::Job before;
+  {
+    MemoryStore store(journal);
+    const auto coordinator = Start(store);
+    job = *coordinator->SubmitJob(Submission(Spec(1, 300)));
+    ASSERT_TRUE(coordinator->FollowJob(All(job), log_.follower()).ok());
+    AddWorkers(*coordinator, 1);
+    EXPECT_EQ(log_.WaitForEnd(), v1::JOB_STATE_SUCCEEDED);
+    before = *coordinator->DescribeJob(job);
+    workers_.clear();
+  }
+  EXPECT_GT(num_entries(), 300);
+  for (int i = 0; i < 2; ++i) {
+    MemoryStore store(journal);
+    const auto coordinator = Start(store);
+    EXPECT_LT(num_entries(), 100);
+    EXPECT_EQ(coordinator->DescribeJob(job)->DebugString(), before.DebugString());
+  }
+}
+
+TEST_F(CoordinatorTest, PausesAndResumes) {
+  const auto coordinator = Start(store_);
+  const JobId job = *coordinator->SubmitJob(Submission(Spec(2, /*steps=*/1'000'000'000)));
+  EXPECT_EQ(coordinator->PauseJob(job).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(coordinator->PauseJob(JobId("no")).code(), absl::StatusCode::kNotFound);
+  ASSERT_TRUE(coordinator->FollowJob(All(job), log_.follower()).ok());
+  AddWorkers(*coordinator, 2);
+  log_.WaitForStep(1);
+  EXPECT_EQ(coordinator->ResumeJob(job).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(coordinator->PauseJob(job).ok());
+  EXPECT_TRUE(coordinator->PauseJob(job).ok());
+  EXPECT_EQ(coordinator->DescribeJob(job)->status().state(), v1::JOB_STATE_PAUSED);
+  const uint64_t step = coordinator->DescribeJob(job)->status().step();
+  EXPECT_TRUE(coordinator->ResumeJob(job).ok());
+  log_.WaitForStep(step + 2);
+  EXPECT_TRUE(coordinator->CancelJob(job).ok());
+  EXPECT_EQ(log_.WaitForEnd(), v1::JOB_STATE_CANCELLED);
+  workers_.clear();
+}
+
+TEST_F(CoordinatorTest, ListsJobsInTheOrderOfSubmissionAndWorkersByName) {
+  const auto coordinator = Start(store_);
+  for (const char* name : {"z", "a"}) {
+    v1::JobSpec spec = Spec(3, /*steps=*/1'000'000'000);
+    spec.set_name(name);
+    ASSERT_TRUE(coordinator->SubmitJob(Submission(spec)).ok());
+  }
+  AddWorkers(*coordinator, 2);
+  const v1::ListJobsResponse jobs = *coordinator->ListJobs();
+  ASSERT_EQ(jobs.jobs_size(), 2);
+  EXPECT_EQ(jobs.jobs(0).status().job(), "z");
+  EXPECT_FALSE(jobs.jobs(0).has_spec());
+  EXPECT_EQ(jobs.jobs(0).submitted().seconds(), 1'000'000);
+  const v1::ListWorkersResponse workers = *coordinator->ListWorkers();
+  ASSERT_EQ(workers.workers_size(), 2);
+  EXPECT_EQ(workers.workers(1).name(), "w1");
+  EXPECT_EQ(workers.workers(1).state(), v1::WORKER_STATE_IDLE);
+  coordinator->Stop();
+  workers_.clear();
+}
+
+TEST_F(CoordinatorTest, LinesOfMembersReachThoseWhoFollowTheLog) {
+  const auto coordinator = Start(store_);
+  const JobId job = *coordinator->SubmitJob(Submission(Spec(1, /*steps=*/1'000'000'000)));
+  ASSERT_TRUE(coordinator->FollowJob(All(job), log_.follower()).ok());
+  AddWorkers(*coordinator, 1);
+  log_.WaitForStep(1);
+  MessageQueue<std::string> lines(10);
+  v1::FollowLogsRequest request;
+  request.set_job(job.value());
+  request.set_follow(true);
+  const auto follower = LogFollower{
+      .on_line = [&](const v1::LogRecord& record) { return lines.Push(record.worker() + ": " + record.line().text()); },
+      .on_end = [&](const absl::Status&) { lines.Close(); }};
+  ASSERT_TRUE(coordinator->FollowLogs(request, follower).ok());
+  v1::WorkerMessage message;
+  message.mutable_fence()->set_job(job.value());
+  message.mutable_log_lines()->add_lines()->set_text("hello");
+  workers_["w0"]->Say(message);
+  EXPECT_EQ(*lines.Pop(kLong), "w0: hello");
+  ASSERT_TRUE(coordinator->CancelJob(job).ok());
+  EXPECT_TRUE(absl::IsUnavailable(lines.Pop(kLong).status()));  // ended
+  workers_.clear();
+}
+
+TEST_F(CoordinatorTest, WhoUnfollowsHearsNothingMore) {
+  const auto coordinator = Start(store_);
+  const JobId job = *coordinator->SubmitJob(Submission(Spec(1)));
+  const FollowerId follower = *coordinator->FollowJob(All(job), log_.follower());
+  coordinator->Unfollow(follower);
+  ASSERT_TRUE(coordinator->DescribeJob(job).ok());  // it was handled
+  const size_t heard = log_.events().size();
+  ASSERT_TRUE(coordinator->CancelJob(job).ok());
+  coordinator->Stop();
+  EXPECT_EQ(log_.events().size(), heard);
+  EXPECT_FALSE(log_.end().has_value());
+}
+
+// An append that takes for ever, until it is let go.
+class StuckStore : public MemoryStore {
+ public:
+  absl::Status Append(const v1::JournalEntry& entry, SyncMode sync) override {
+    if (entry.has_job_submitted() && go_on_.Pop(kLong).ok()) return absl::InternalError("nothing was pushed");
+    return MemoryStore::Append(entry, sync);
+  }
+  void LetGo() { go_on_.Close(); }
+
+ private:
+  MessageQueue<int> go_on_{1};
+};
+
+TEST_F(CoordinatorTest, NobodyWaitsForEverForAnAnswer) {
+  StuckStore store;
+  const auto coordinator = *Coordinator::Create({.store = store,
+                                                 .clock = clock_,
+                                                 .files = files_,
+                                                 .planner = PlanSmallJob,
+                                                 .request_timeout = absl::Milliseconds(10)});
+  const absl::Status status = coordinator->SubmitJob(Submission(Spec(1))).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(status.message()), testing::HasSubstr("has not answered in 10ms"));
+  store.LetGo();
+  coordinator->Stop();
 }
 
 TEST_F(CoordinatorTest, TwoCoordinatorsCannotHaveOneJournal) {

@@ -199,6 +199,15 @@ TEST_P(ReplayTest, NoWorkerIsInTwoJobsAndEveryStepIsPublishedOnceInOrder) {
   }
 }
 
+TEST_P(ReplayTest, EveryStateHasAReasonAndAMessage) {
+  RandomScript script(GetParam());
+  script.Run(1000);
+  for (const v1::JobStatus& status : script.harness().statuses) {
+    EXPECT_FALSE(status.reason().empty()) << status.ShortDebugString();
+    EXPECT_FALSE(status.message().empty()) << status.ShortDebugString();
+  }
+}
+
 // However a script has ended: when workers are there and messages arrive again, every job comes to an end.
 TEST_P(ReplayTest, NoJobIsStuck) {
   RandomScript script(GetParam());

@@ -124,7 +124,8 @@ bool OnPeersConnected(JobDecision& decision, WorkerRank rank) {
   if (!decision.AllMembers([](const MemberProgress& member) { return member.connected; })) return true;
   const v1::JobState state = decision.history().state;
   if (state == v1::JOB_STATE_PREPARING || state == v1::JOB_STATE_RECOVERING) {
-    decision.ChangeState(v1::JOB_STATE_RUNNING, kReasonTraining, "");
+    decision.ChangeState(v1::JOB_STATE_RUNNING, kReasonTraining,
+                         absl::StrCat("from step ", decision.history().last_commit.step() + 1, " on"));
   }
   GoOnAfterLastStep(decision);
   return true;
