@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "client/cluster/supervisor_lock.h"
 #include "client/commands/duration_option.h"
 
 namespace stagecoach {
@@ -19,10 +20,18 @@ std::string RandomId() {
   return absl::StrFormat("%08x%08x", random(), random());
 }
 
+// Of a context that is a local cluster: nobody runs it, so that there is nothing to wait for.
+bool IsDown(const Settings& settings) {
+  if (settings.state_dir.value.empty()) return false;
+  const absl::StatusOr<Supervisor> supervisor = FindSupervisor(settings.state_dir.value);
+  return supervisor.ok() && !supervisor->runs;
+}
+
 std::string UnreachableHint(const Settings& settings) {
-  if (!settings.state_dir.value.empty()) {
-    return absl::StrCat("no local cluster may be running in ", settings.state_dir.value,
-                        "; start one with: stagecoach up");
+  if (IsDown(settings)) {
+    const bool is_default = settings.context.value == kLocalContext;
+    return absl::StrCat("no cluster runs in ", settings.state_dir.value, "; start one with: stagecoach up",
+                        is_default ? "" : " --state-dir ", is_default ? "" : settings.state_dir.value);
   }
   return absl::StrCat("the address is from ", settings.address.origin, "; see: stagecoach config view --show-origin");
 }
@@ -43,7 +52,8 @@ int AskCoordinator(const ServerArguments& server, const OutputArguments& output,
   const absl::StatusOr<Settings> settings = ResolveSettings(server.flags, ProcessEnvironment());
   if (!settings.ok()) return ReportFailure({.code = kExitUsage, .status = settings.status()}, style);
   style.request_id = RandomId();
-  const absl::Duration retry_for = server.reconnect_timeout.value_or(kAskTimeout);
+  const absl::Duration patience = IsDown(*settings) ? absl::ZeroDuration() : kAskTimeout;
+  const absl::Duration retry_for = server.reconnect_timeout.value_or(patience);
   CoordinatorClient client({.address = settings->address.value,
                             .retry_for = retry_for,
                             .request_id = style.request_id,

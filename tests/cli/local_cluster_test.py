@@ -92,6 +92,8 @@ class UpDownTest(LocalClusterCase):
         os.kill(self.supervisor(), signal.SIGKILL)
         for name, pid in children.items():
             wait_until(lambda: parent_of(pid) == 0, f"the end of {name}")
+        result = self.run_stagecoach("get", "jobs", code=6)  # at once: there is nobody to wait for
+        self.assertIn(f"no cluster runs in {self.state}; start one with: stagecoach up --state-dir {self.state}", result.stderr)
         self.run_stagecoach("down")  # the stale pid is nobody's
         self.up(workers=1)
         self.assertEqual(sorted(self.workers()), ["worker-0"])

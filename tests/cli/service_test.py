@@ -1,9 +1,13 @@
 #!/usr/bin/env python3
 """Verbs that ask a coordinator, against a real one with two workers."""
 
+import contextlib
 import json
+import os
+import pty
 import signal
 import subprocess
+import termios
 import unittest
 
 from command_line import BINARY, FOREVER, PATIENCE, CommandLineCase, wait_until
@@ -68,6 +72,33 @@ class ServiceTest(CommandLineCase):
         self.run_stagecoach("wait", "cli", f"--for=step={step + 2}")
         self.run_stagecoach("cancel", "cli", "--yes")
         self.run_stagecoach("wait", "cli", code=8)
+
+    def test_at_a_terminal_cancel_and_down_ask(self):
+        self.submit("--set", FOREVER)
+        self.run_stagecoach("wait", "cli", "--for=step=1")
+        self.assertEqual(self.answer("n", "cancel", "cli"), (1, "Cancel job cli? [y/N] nothing was done"))
+        self.assertEqual(self.answer("n", "down")[0], 1)
+        self.assertEqual(self.get_json("get", "job", "cli")["state"], "RUNNING")
+        self.assertEqual(self.answer("y", "cancel", "cli")[0], 0)
+        self.run_stagecoach("wait", "cli", code=8)
+
+    def answer(self, text, *arguments):
+        """Exit code and what was shown to a person at a terminal, but for the answer itself."""
+        ours, theirs = pty.openpty()
+        attributes = termios.tcgetattr(theirs)
+        attributes[3] &= ~termios.ECHO
+        termios.tcsetattr(theirs, termios.TCSANOW, attributes)
+        process = subprocess.Popen([BINARY, *arguments], stdin=theirs, stdout=subprocess.PIPE, stderr=theirs, text=True,
+                                   env=self.environment)
+        os.close(theirs)
+        os.write(ours, f"{text}\n".encode())
+        process.communicate(timeout=PATIENCE)
+        shown = b""
+        with contextlib.suppress(OSError):  # the other end is closed
+            while part := os.read(ours, 4096):
+                shown += part
+        os.close(ours)
+        return process.returncode, shown.decode().replace("\r\n", "\n").strip()
 
     def test_names_and_submissions_conflict(self):
         first = self.submit("--set", FOREVER, "--submission-id", "a")
