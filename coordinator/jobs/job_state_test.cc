@@ -31,12 +31,11 @@ TEST(JobStateTest, TableIsTheOneThatIsPublished) {
     if (transition.from == v1::JOB_STATE_UNSPECIFIED) continue;
     rows.insert("| " + JobStateName(transition.from) + " | " + JobStateName(transition.to) + " | ");
   }
-  for (const std::string& row : rows) EXPECT_NE(text.find("\n" + row), std::string::npos) << row;
   for (int from = v1::JobState_MIN; from <= v1::JobState_MAX; ++from) {
     for (int to = v1::JobState_MIN; to <= v1::JobState_MAX; ++to) {
       const std::string row = "| " + JobStateName(static_cast<v1::JobState>(from)) + " | " +
                               JobStateName(static_cast<v1::JobState>(to)) + " | ";
-      if (!rows.contains(row)) EXPECT_EQ(text.find("\n" + row), std::string::npos) << row;
+      EXPECT_EQ(text.find("\n" + row) != std::string::npos, rows.contains(row)) << row;
     }
   }
 }

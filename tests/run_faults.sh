@@ -1,0 +1,14 @@
+#!/usr/bin/env bash
+# The rounds that a release must stand: kills and stops at random instants, the simulation's seeds. About half an hour on two
+# cores. Argument: a build directory (default build/release).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+build=${1:-build/release}
+chaos=(python3 tests/faults/chaos.py "$build/bin")
+"${chaos[@]}" worker-kill --rounds 100
+"${chaos[@]}" worker-stop --rounds 100
+"${chaos[@]}" worker-term --rounds 20
+"${chaos[@]}" coordinator-kill --rounds 50
+python3 tests/faults/leaks.py "$build/bin"
+"$build/bin/simulation" --seeds 1..100000
