@@ -19,6 +19,8 @@ cat <<EOF
 
 What next:
   $stagecoach train examples/tiny.yaml --workers 2          # another cut: the same bits, see the digests
+  $stagecoach up --workers 4 -d                             # a cluster on this machine that stays, until: $stagecoach down
+  $stagecoach submit examples/tiny.yaml --follow            # the same job there; Ctrl-C detaches
   $stagecoach plan examples/tiny.yaml --workers 8           # what each stage would hold, and the predicted bubble
   $stagecoach checkpoint digest /tmp/stagecoach/tiny        # the digest again, from the shards on disk
   cp examples/tiny.yaml mine.yaml                                   # then point data.train at your own text: docs/job_spec.md
