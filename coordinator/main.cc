@@ -15,7 +15,7 @@
 #include "common/protocol_version.h"
 #include "common/status_macros.h"
 #include "coordinator/server.h"
-#include "coordinator/service/grpc_log.h"
+#include "coordinator/service/library_log.h"
 
 namespace stagecoach {
 namespace {
@@ -113,7 +113,7 @@ int Serve(const Arguments& arguments, const ListenAddress& listen) {
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a file's limit is an error of the write, as a full disk is
   RaiseDescriptorLimit();
-  RouteGrpcLog();
+  RouteLibraryLogs();
   std::atomic<bool> halted = false;
   const auto on_halt = [&halted, self = pthread_self()](const absl::Status&) {
     halted = true;
