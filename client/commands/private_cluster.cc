@@ -50,7 +50,7 @@ absl::StatusOr<std::unique_ptr<PrivateCluster>> PrivateCluster::Start(const v1::
                                                    .restart_workers = false},
                                                   kStartTimeout, [&] { return interrupts.count() == 0; }));
   cluster->client_ = std::make_unique<CoordinatorClient>(CoordinatorClient::Options{
-      .address = cluster->cluster_->address(), .retry_for = absl::Seconds(5), .attempt_timeout = absl::Seconds(5)});
+      .address = cluster->cluster_->address(), .keep_on = [&] { return interrupts.count() < 2; }});
   return cluster;
 }
 

@@ -15,6 +15,7 @@
 namespace stagecoach {
 namespace {
 
+constexpr absl::Duration kPoll = absl::Milliseconds(50);
 constexpr int kMaxReceivedBytes = 64 << 20;  // all jobs that a coordinator knows
 
 std::shared_ptr<grpc::Channel> OpenChannel(const std::string& address) {
@@ -54,7 +55,7 @@ CoordinatorClient::CoordinatorClient(Options options)
 
 bool CoordinatorClient::IsConnected() const { return channel_->GetState(false) == GRPC_CHANNEL_READY; }
 
-CoordinatorClient::Outcome CoordinatorClient::Call(const Attempt& attempt) {
+CoordinatorClient::Outcome CoordinatorClient::Retry(const Attempt& attempt) const {
   const Clock& clock = Clock::Real();
   const absl::Duration give_up = clock.Now() + options_.retry_for;
   Backoff backoff({}, std::random_device()());
@@ -63,25 +64,60 @@ CoordinatorClient::Outcome CoordinatorClient::Call(const Attempt& attempt) {
     grpc::ClientContext context;
     context.set_deadline(absl::ToChronoTime(absl::Now() + options_.attempt_timeout));
     if (!options_.request_id.empty()) context.AddMetadata("stagecoach-request-id", options_.request_id);
-    outcome.status = FromGrpc(attempt(&context));
+    outcome.status = FromGrpc(attempt(context));
     if (!HasNoAnswer(outcome.status)) return outcome;
     const absl::Duration left = give_up - clock.Now();
     if (left <= absl::ZeroDuration()) break;
     if (!outcome.in_doubt) options_.on_outage(outcome.status);
     outcome.in_doubt = true;
-    absl::SleepFor(std::min(left, backoff.Next()));
+    Sleep(std::min(left, backoff.Next()));
+    if (!options_.keep_on()) break;
   }
-  outcome.status = absl::UnavailableError(
-      absl::StrCat("the coordinator at ", options_.address, " cannot be reached: ", outcome.status.message()));
+  outcome.status = options_.keep_on()
+                       ? absl::UnavailableError(absl::StrCat("the coordinator at ", options_.address,
+                                                             " cannot be reached: ", outcome.status.message()))
+                       : absl::CancelledError("interrupted");
   return outcome;
+}
+
+void CoordinatorClient::Sleep(absl::Duration duration) const {
+  const Clock& clock = Clock::Real();
+  for (const absl::Duration end = clock.Now() + duration; clock.Now() < end && options_.keep_on();) {
+    absl::SleepFor(std::min(kPoll, end - clock.Now()));
+  }
+}
+
+// Until the call's one event; it comes after its deadline at the latest, and soon after it is cancelled.
+void CoordinatorClient::WaitFor(grpc::CompletionQueue& queue, grpc::ClientContext& context) const {
+  void* tag = nullptr;
+  bool ok = false;
+  const auto next = [&] {
+    return queue.AsyncNext(&tag, &ok,
+                           gpr_time_add(gpr_now(GPR_CLOCK_MONOTONIC),
+                                        gpr_time_from_micros(absl::ToInt64Microseconds(kPoll), GPR_TIMESPAN)));
+  };
+  while (next() == grpc::CompletionQueue::TIMEOUT) {
+    if (!options_.keep_on()) context.TryCancel();
+  }
+}
+
+template <typename Request, typename Response>
+CoordinatorClient::Outcome CoordinatorClient::Call(Method<Request, Response> method, const Request& request,
+                                                   Response& response) {
+  return Retry([&](grpc::ClientContext& context) {
+    grpc::CompletionQueue queue;
+    grpc::Status status;
+    const auto reader = ((*stub_).*method)(&context, request, &queue);
+    reader->Finish(&response, &status, &queue);
+    WaitFor(queue, context);
+    return status;
+  });
 }
 
 absl::StatusOr<std::string> CoordinatorClient::SubmitJob(v1::SubmitJobRequest request) {
   if (request.submission_id().empty()) request.set_submission_id(RandomId());
   v1::SubmitJobResponse response;
-  const Outcome outcome =
-      Call([&](grpc::ClientContext* context) { return stub_->SubmitJob(context, request, &response); });
-  STAGECOACH_RETURN_IF_ERROR(outcome.status);
+  STAGECOACH_RETURN_IF_ERROR(Call(&Stub::AsyncSubmitJob, request, response).status);
   return response.job();
 }
 
@@ -89,65 +125,52 @@ absl::StatusOr<v1::Job> CoordinatorClient::GetJob(const std::string& job) {
   v1::GetJobRequest request;
   request.set_job(job);
   v1::GetJobResponse response;
-  STAGECOACH_RETURN_IF_ERROR(
-      Call([&](grpc::ClientContext* context) { return stub_->GetJob(context, request, &response); }).status);
+  STAGECOACH_RETURN_IF_ERROR(Call(&Stub::AsyncGetJob, request, response).status);
   return std::move(*response.mutable_job());
 }
 
 absl::StatusOr<v1::ListJobsResponse> CoordinatorClient::ListJobs() {
   v1::ListJobsResponse response;
-  STAGECOACH_RETURN_IF_ERROR(
-      Call([&](grpc::ClientContext* context) { return stub_->ListJobs(context, {}, &response); }).status);
+  STAGECOACH_RETURN_IF_ERROR(Call(&Stub::AsyncListJobs, v1::ListJobsRequest(), response).status);
   return response;
 }
 
 absl::StatusOr<v1::ListWorkersResponse> CoordinatorClient::ListWorkers() {
   v1::ListWorkersResponse response;
-  STAGECOACH_RETURN_IF_ERROR(
-      Call([&](grpc::ClientContext* context) { return stub_->ListWorkers(context, {}, &response); }).status);
+  STAGECOACH_RETURN_IF_ERROR(Call(&Stub::AsyncListWorkers, v1::ListWorkersRequest(), response).status);
   return response;
 }
 
 absl::StatusOr<v1::GetVersionResponse> CoordinatorClient::GetVersion() {
   v1::GetVersionResponse response;
-  STAGECOACH_RETURN_IF_ERROR(
-      Call([&](grpc::ClientContext* context) { return stub_->GetVersion(context, {}, &response); }).status);
+  STAGECOACH_RETURN_IF_ERROR(Call(&Stub::AsyncGetVersion, v1::GetVersionRequest(), response).status);
   return response;
 }
 
-absl::Status CoordinatorClient::Change(const std::string& job, const Attempt& attempt,
+template <typename Request, typename Response>
+absl::Status CoordinatorClient::Change(Method<Request, Response> method, const std::string& job,
                                        const std::function<bool(v1::JobState)>& is_done) {
-  const Outcome outcome = Call(attempt);
+  Request request;
+  request.set_job(job);
+  Response response;
+  const Outcome outcome = Call(method, request, response);
   if (!outcome.in_doubt || !absl::IsFailedPrecondition(outcome.status)) return outcome.status;
   const absl::StatusOr<v1::Job> now = GetJob(job);
   return now.ok() && is_done(now->status().state()) ? absl::OkStatus() : outcome.status;
 }
 
 absl::Status CoordinatorClient::CancelJob(const std::string& job) {
-  v1::CancelJobRequest request;
-  request.set_job(job);
-  v1::CancelJobResponse response;
-  return Change(
-      job, [&](grpc::ClientContext* context) { return stub_->CancelJob(context, request, &response); },
-      [](v1::JobState state) { return state == v1::JOB_STATE_CANCELLED || state == v1::JOB_STATE_CANCELLING; });
+  return Change(&Stub::AsyncCancelJob, job, [](v1::JobState state) {
+    return state == v1::JOB_STATE_CANCELLED || state == v1::JOB_STATE_CANCELLING;
+  });
 }
 
 absl::Status CoordinatorClient::PauseJob(const std::string& job) {
-  v1::PauseJobRequest request;
-  request.set_job(job);
-  v1::PauseJobResponse response;
-  return Change(
-      job, [&](grpc::ClientContext* context) { return stub_->PauseJob(context, request, &response); },
-      [](v1::JobState state) { return state == v1::JOB_STATE_PAUSED; });
+  return Change(&Stub::AsyncPauseJob, job, [](v1::JobState state) { return state == v1::JOB_STATE_PAUSED; });
 }
 
 absl::Status CoordinatorClient::ResumeJob(const std::string& job) {
-  v1::ResumeJobRequest request;
-  request.set_job(job);
-  v1::ResumeJobResponse response;
-  return Change(
-      job, [&](grpc::ClientContext* context) { return stub_->ResumeJob(context, request, &response); },
-      [](v1::JobState state) { return state == v1::JOB_STATE_RUNNING; });
+  return Change(&Stub::AsyncResumeJob, job, [](v1::JobState state) { return state == v1::JOB_STATE_RUNNING; });
 }
 
 MessageStream<v1::JobEvent>::Prepare CoordinatorClient::FollowJob(v1::FollowJobRequest request) {

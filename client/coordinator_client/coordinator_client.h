@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/coordinator_client/message_stream.h"
+#include "grpcpp/support/async_unary_call.h"
 #include "stagecoach/v1/coordinator.grpc.pb.h"
 
 namespace stagecoach {
@@ -25,6 +26,8 @@ class CoordinatorClient {
     std::string request_id = {};  // sent along, for the coordinator's log; empty: none
     // Before the first wait of a call that will be made again.
     std::function<void(const absl::Status& why)> on_outage = [](const absl::Status&) {};
+    // Asked while a call waits, twenty times a second at least.
+    std::function<bool()> keep_on = [] { return true; };
   };
   explicit CoordinatorClient(Options options);
 
@@ -52,9 +55,21 @@ class CoordinatorClient {
     absl::Status status;
     bool in_doubt = false;  // an attempt ended without the coordinator's answer
   };
-  using Attempt = std::function<grpc::Status(grpc::ClientContext*)>;
-  Outcome Call(const Attempt& attempt);
-  absl::Status Change(const std::string& job, const Attempt& attempt, const std::function<bool(v1::JobState)>& is_done);
+  using Stub = v1::CoordinatorService::Stub;
+  template <typename Request, typename Response>
+  using Method = std::unique_ptr<grpc::ClientAsyncResponseReader<Response>> (Stub::*)(grpc::ClientContext*,
+                                                                                      const Request&,
+                                                                                      grpc::CompletionQueue*);
+  template <typename Request, typename Response>
+  Outcome Call(Method<Request, Response> method, const Request& request, Response& response);
+  template <typename Request, typename Response>
+  absl::Status Change(Method<Request, Response> method, const std::string& job,
+                      const std::function<bool(v1::JobState)>& is_done);
+
+  using Attempt = std::function<grpc::Status(grpc::ClientContext&)>;
+  Outcome Retry(const Attempt& attempt) const;
+  void WaitFor(grpc::CompletionQueue& queue, grpc::ClientContext& context) const;
+  void Sleep(absl::Duration duration) const;
 
   const Options options_;
   const std::shared_ptr<grpc::Channel> channel_;

@@ -2,8 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include "client/coordinator_client/testing/fake_coordinator_service.h"
+#include "tests/testing/temporary_directory.h"
 
 namespace stagecoach {
 namespace {
@@ -82,6 +86,31 @@ TEST_F(CoordinatorClientTest, GivesUpWithTheAddress) {
   EXPECT_TRUE(absl::IsUnavailable(status));
   EXPECT_THAT(std::string(status.message()), testing::HasSubstr(service_.address()));
   EXPECT_EQ(outages_, 1);
+}
+
+TEST_F(CoordinatorClientTest, IsInterruptibleBetweenCallsAndWithinOne) {
+  bool keep_on = true;
+  CoordinatorClient client({.address = service_.address(),
+                            .retry_for = absl::Hours(1),
+                            .attempt_timeout = absl::Hours(1),
+                            .on_outage = [&](const absl::Status&) { keep_on = false; },
+                            .keep_on = [&] { return keep_on; }});
+  service_.Fail("ListJobs", absl::StatusCode::kUnavailable);
+  EXPECT_TRUE(absl::IsCancelled(client.ListJobs().status()));
+
+  const TemporaryDirectory directory;
+  sockaddr_un address = {.sun_family = AF_UNIX, .sun_path = {}};
+  const std::string path = directory.Path("socket");
+  path.copy(address.sun_path, sizeof address.sun_path - 1);
+  const int silent = socket(AF_UNIX, SOCK_STREAM, 0);  // takes connections, and says nothing
+  ASSERT_EQ(bind(silent, reinterpret_cast<const sockaddr*>(&address), sizeof address), 0);
+  ASSERT_EQ(listen(silent, 1), 0);
+  CoordinatorClient waiting(
+      {.address = "unix:" + path, .retry_for = absl::Hours(1), .attempt_timeout = absl::Hours(1), .keep_on = [] {
+         return false;
+       }});
+  EXPECT_TRUE(absl::IsCancelled(waiting.ListJobs().status()));
+  close(silent);
 }
 
 TEST_F(CoordinatorClientTest, ASubmissionMadeTwiceIsOneJob) {
