@@ -1,52 +1,47 @@
 #include "worker/transport/ucx/ucx_driver.h"
 
 #include <poll.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <ctime>
-#include <iterator>
+#include <utility>
 
 #include "common/check.h"
 
 namespace stagecoach {
 namespace {
 
-// How long after a wait the progress thread leaves UCX alone: an executor that only moves data is back by then, and
-// what arrives while it computes waits no longer than this.
-constexpr std::chrono::microseconds kStandby(50);
+// How long after a wait the progress thread leaves UCX to the executor, which may be back soon: what arrives while it
+// computes waits that long. Longer while it does come back each time, as one does that only moves data.
+constexpr std::chrono::microseconds kShortestStandby(50);
+constexpr std::chrono::microseconds kLongestStandby(800);
 
-void SleepOn(int engine_fd, int wake_fd, UcxDriver::TimePoint deadline) {
-  pollfd polled[] = {{engine_fd, POLLIN, 0}, {wake_fd, POLLIN, 0}};
+// A timer costs half a microsecond each time that somebody sleeps. Deadlines that are at least so far away are looked
+// after by the progress thread, which then sleeps on a timer itself.
+constexpr std::chrono::milliseconds kFarAway(10);
+
+void SleepOn(int descriptor, UcxDriver::TimePoint deadline) {
+  pollfd polled = {descriptor, POLLIN, 0};
   if (deadline == UcxDriver::TimePoint::max()) {
-    poll(polled, std::size(polled), -1);
+    poll(&polled, 1, -1);
     return;
   }
   const auto left = std::chrono::duration_cast<std::chrono::nanoseconds>(deadline - std::chrono::steady_clock::now());
   if (left.count() <= 0) return;
   const timespec timeout = {left.count() / 1'000'000'000, left.count() % 1'000'000'000};
-  ppoll(polled, std::size(polled), &timeout, nullptr);
+  ppoll(&polled, 1, &timeout, nullptr);
 }
 
 }  // namespace
 
-UcxDriver::UcxDriver(Engine& engine)
-    : engine_(engine),
-      wake_fd_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      progress_("ucx", [this] { RunProgressThread(); }) {
-  STAGECOACH_CHECK(wake_fd_ >= 0);
-}
+UcxDriver::UcxDriver(Engine& engine) : engine_(engine), progress_("ucx", [this] { RunProgressThread(); }) {}
 
 UcxDriver::~UcxDriver() {
   {
     MutexLock lock(mutex_);
-    STAGECOACH_CHECK(torn_down_);
-    progress_ends_ = true;
-    resume_.NotifyAll();
+    STAGECOACH_CHECK(stopped_);
   }
   progress_.Join();
-  close(wake_fd_);
 }
 
 void UcxDriver::Reserve(size_t num_transfers) {
@@ -58,7 +53,7 @@ void UcxDriver::Reserve(size_t num_transfers) {
 
 bool UcxDriver::Post(UcxTransfer& transfer) {
   MutexLock lock(mutex_);
-  if (torn_down_) return false;
+  if (stopped_) return false;
   STAGECOACH_CHECK(num_posted_ < posted_.size());  // a channel has no more posts than slots
   posted_[(first_posted_ + num_posted_++) % posted_.size()] = &transfer;
   if (aborting_) return true;  // Abort ends it
@@ -74,10 +69,10 @@ bool UcxDriver::Post(UcxTransfer& transfer) {
 
 void UcxDriver::WaitUntil(absl::FunctionRef<bool()> done, TimePoint deadline) {
   MutexLock lock(mutex_);
-  while (!done() && !torn_down_) {
+  while (!done() && !stopped_) {
     if (!aborting_ && (turn_ == 0 || IsProgressAsleep())) {
       if (Drive(TakeTurn(), done, deadline)) LeaveTurn();
-      if (std::chrono::steady_clock::now() >= deadline) return;
+      if (!done() && std::chrono::steady_clock::now() >= deadline) return;
       continue;
     }
     ++num_waiting_;
@@ -89,12 +84,14 @@ void UcxDriver::WaitUntil(absl::FunctionRef<bool()> done, TimePoint deadline) {
 
 bool UcxDriver::Run(absl::FunctionRef<void()> work) {
   MutexLock lock(mutex_);
-  while (aborting_ ? !torn_down_ : turn_ != 0 && !asleep_) {
+  while (aborting_ ? !stopped_ : turn_ != 0 && !asleep_) {
     ++num_waiting_;
+    ++num_runs_waiting_;
     changed_.Wait(mutex_);
+    --num_runs_waiting_;
     --num_waiting_;
   }
-  if (torn_down_) return false;
+  if (stopped_) return false;
   TakeTurn();
   mutex_.Unlock();
   work();
@@ -113,18 +110,19 @@ void UcxDriver::Abort(const absl::Status& reason) {
     WakeSleepers();
     resume_.NotifyAll();
     changed_.NotifyAll();
-    while (turn_ != 0 || num_sleepers_ > 0) changed_.Wait(mutex_);
+    while (turn_ != 0 && !asleep_) changed_.Wait(mutex_);
     TakeTurn();
     StartPosted();
     mutex_.Unlock();
-    engine_.TearDown(reason);
+    engine_.Stop(reason);
     mutex_.Lock();
     StartPosted();  // what was posted meanwhile fails too
     turn_ = 0;
-    torn_down_ = true;
+    stopped_ = true;
     changed_.NotifyAll();
+    resume_.NotifyAll();
   }
-  while (!torn_down_) changed_.Wait(mutex_);
+  while (!stopped_) changed_.Wait(mutex_);
 }
 
 absl::Status UcxDriver::abort_reason() const {
@@ -134,16 +132,19 @@ absl::Status UcxDriver::abort_reason() const {
 
 void UcxDriver::RunProgressThread() {
   MutexLock lock(mutex_);
-  while (!progress_ends_) {
+  std::chrono::microseconds standby = kShortestStandby;
+  while (!aborting_) {
     const Turn before = last_turn_;
-    if (!aborting_ && !(has_work_ && turn_ == 0)) {
-      resume_.WaitUntil(mutex_, std::chrono::steady_clock::now() + kStandby);
+    if (!has_work_ || turn_ != 0) resume_.WaitUntil(mutex_, std::chrono::steady_clock::now() + standby);
+    if (aborting_) break;
+    if (!has_work_ && last_turn_ != before) {
+      standby = std::min(2 * standby, kLongestStandby);
+      continue;
     }
-    if (progress_ends_) return;
-    if (!aborting_ && !has_work_ && last_turn_ != before) continue;  // an executor comes and goes
-    if (aborting_ || turn_ != 0) {                                   // an executor waits for long, or all is over
+    standby = kShortestStandby;
+    if (turn_ != 0) {  // an executor waits for long
       progress_parked_ = true;
-      resume_.Wait(mutex_);
+      if (!resume_.WaitUntil(mutex_, sleepers_deadline_)) WakeSleepers();
       progress_parked_ = false;
       continue;
     }
@@ -151,6 +152,11 @@ void UcxDriver::RunProgressThread() {
     const auto somebody_waits = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return num_waiting_ > 0; };
     if (Drive(progress_turn_, somebody_waits, TimePoint::max())) LeaveTurn();
   }
+  // Sleepers are on the engine's descriptor.
+  while (!stopped_ || num_sleepers_ > 0) resume_.Wait(mutex_);
+  mutex_.Unlock();
+  engine_.Destroy();
+  mutex_.Lock();
 }
 
 UcxDriver::Turn UcxDriver::TakeTurn() {
@@ -173,7 +179,7 @@ void UcxDriver::LeaveTurn() {
 void UcxDriver::WakeSleepers() {
   if (num_sleepers_ == 0 || sleepers_leave_) return;
   sleepers_leave_ = true;
-  eventfd_write(wake_fd_, 1);
+  engine_.Wake();
 }
 
 bool UcxDriver::Drive(Turn turn, absl::FunctionRef<bool()> stop, TimePoint deadline) {
@@ -190,25 +196,30 @@ bool UcxDriver::Drive(Turn turn, absl::FunctionRef<bool()> stop, TimePoint deadl
 bool UcxDriver::Sleep(Turn turn, absl::FunctionRef<bool()> stop, TimePoint deadline) {
   mutex_.Unlock();
   const bool prepared = engine_.PrepareToSleep();
-  const TimePoint wake = std::min(deadline, engine_.next_step());
+  TimePoint wake = std::min(deadline, engine_.next_step());
   const int descriptor = engine_.event_fd();
   mutex_.Lock();
   if (!prepared || aborting_ || num_posted_ > 0 || stop()) return true;
+  const bool progress_is_free = turn != progress_turn_ && num_sleepers_ == 0;
+  if (progress_is_free && wake - std::chrono::steady_clock::now() > kFarAway) {
+    sleepers_deadline_ = std::exchange(wake, TimePoint::max());
+  }
   asleep_ = true;
   ++num_sleepers_;
+  if (num_runs_waiting_ > 0) changed_.NotifyAll();
   mutex_.Unlock();
-  SleepOn(descriptor, wake_fd_, wake);
+  SleepOn(descriptor, wake);
   mutex_.Lock();
   if (--num_sleepers_ == 0 && sleepers_leave_) {
     sleepers_leave_ = false;
-    eventfd_t ignored;
-    eventfd_read(wake_fd_, &ignored);
+    engine_.ForgetWake();
   }
   if (turn_ == turn) {
     asleep_ = false;
+    sleepers_deadline_ = TimePoint::max();
     return true;
   }
-  if (aborting_) changed_.NotifyAll();
+  if (aborting_) resume_.NotifyAll();
   return false;
 }
 

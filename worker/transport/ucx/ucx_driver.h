@@ -35,8 +35,14 @@ class UcxDriver {
     virtual bool PrepareToSleep() = 0;              // false: call Step first
     virtual TimePoint next_step() const = 0;        // when Step is due although the descriptor says nothing
     virtual bool TakeSettled() = 0;                 // whether since the last call something happened that is waited for
-    virtual void TearDown(const absl::Status& reason) = 0;
+    virtual void Stop(
+        const absl::Status& reason) = 0;  // ends all transfers, tells the peers; nothing but Destroy follows
+    virtual void Destroy() = 0;           // gives everything back; may wait for the machine, not for peers
+    // Readable when Step has something to do, after PrepareToSleep, and between Wake and ForgetWake. Those two are
+    // called without the turn.
     virtual int event_fd() const = 0;
+    virtual void Wake() = 0;
+    virtual void ForgetWake() = 0;
 
    protected:
     ~Engine() = default;
@@ -47,13 +53,13 @@ class UcxDriver {
 
   // Makes room for `num_transfers` more that are posted and not started.
   void Reserve(size_t num_transfers);
-  // Starts `transfer` now or, while another thread has the turn, soon. False: torn down.
+  // Starts `transfer` now or, while another thread has the turn, soon. False: stopped.
   bool Post(UcxTransfer& transfer);
-  // Returns when `done`, at the deadline, or when torn down. `done` reads atomics only.
+  // Returns when `done`, at the deadline, or when stopped. `done` reads atomics only.
   void WaitUntil(absl::FunctionRef<bool()> done, TimePoint deadline);
-  // Calls `work` with the turn. False: torn down, not called.
+  // Calls `work` with the turn. False: stopped, not called.
   bool Run(absl::FunctionRef<void()> work);
-  // Any thread. The first reason counts. The engine is torn down when it returns.
+  // Any thread. The first reason counts. The engine has stopped when it returns; the progress thread destroys it then.
   void Abort(const absl::Status& reason);
   absl::Status abort_reason() const;  // OK until Abort
 
@@ -81,10 +87,9 @@ class UcxDriver {
   void NoteResults(const Results& results) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Engine& engine_;
-  const int wake_fd_;  // readable from WakeSleepers until all sleepers have left
 
   mutable Mutex mutex_;
-  CondVar changed_;                                           // the turn is free, something settled, or torn down
+  CondVar changed_;                                           // the turn is free, something settled, or stopped
   CondVar resume_;                                            // for the progress thread
   std::vector<UcxTransfer*> posted_ ABSL_GUARDED_BY(mutex_);  // ring
   size_t first_posted_ ABSL_GUARDED_BY(mutex_) = 0;
@@ -93,14 +98,16 @@ class UcxDriver {
   Turn last_turn_ ABSL_GUARDED_BY(mutex_) = 0;
   Turn progress_turn_ ABSL_GUARDED_BY(mutex_) = 0;  // the progress thread's last one
   bool asleep_ ABSL_GUARDED_BY(mutex_) = false;     // who has the turn
-  int num_sleepers_ ABSL_GUARDED_BY(mutex_) = 0;    // on the descriptors, with or without the turn
+  int num_sleepers_ ABSL_GUARDED_BY(mutex_) = 0;    // on the descriptor, with or without the turn
   bool sleepers_leave_ ABSL_GUARDED_BY(mutex_) = false;
-  int num_waiting_ ABSL_GUARDED_BY(mutex_) = 0;    // for `changed_`
-  bool has_work_ ABSL_GUARDED_BY(mutex_) = false;  // of the engine, when the turn was left
+  int num_waiting_ ABSL_GUARDED_BY(mutex_) = 0;       // for `changed_`
+  int num_runs_waiting_ ABSL_GUARDED_BY(mutex_) = 0;  // of those, for the turn even of one who sleeps
+  bool has_work_ ABSL_GUARDED_BY(mutex_) = false;     // of the engine, when the turn was left
   bool progress_parked_ ABSL_GUARDED_BY(mutex_) = false;
-  bool progress_ends_ ABSL_GUARDED_BY(mutex_) = false;
+  // When the progress thread is to wake a sleeper, who sleeps without a timer of its own.
+  TimePoint sleepers_deadline_ ABSL_GUARDED_BY(mutex_) = TimePoint::max();
   bool aborting_ ABSL_GUARDED_BY(mutex_) = false;
-  bool torn_down_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   absl::Status abort_reason_ ABSL_GUARDED_BY(mutex_);
 
   NamedThread progress_;  // last: it uses all others

@@ -7,7 +7,6 @@
 #include "absl/strings/str_cat.h"
 #include "common/log.h"
 #include "worker/transport/transport_errors.h"
-#include "worker/transport/ucx/ucx_mode.h"
 
 namespace stagecoach {
 namespace {
@@ -26,7 +25,8 @@ absl::Status BadMessageError(const UcxEnd& end, absl::string_view what) {
 
 }  // namespace
 
-UcxEdges::UcxEdges(UcxWorker& worker, UcxPeers& peers) : worker_(worker), peers_(peers) {}
+UcxEdges::UcxEdges(UcxWorker& worker, UcxPeers& peers, size_t largest_payload)
+    : worker_(worker), peers_(peers), largest_payload_(largest_payload) {}
 
 absl::StatusOr<std::shared_ptr<UcxEnd>> UcxEdges::Open(const v1::ChannelSpec& spec, UcxPeer& peer, bool is_sender,
                                                        UcxDriver& driver) {
@@ -41,8 +41,7 @@ absl::StatusOr<std::shared_ptr<UcxEnd>> UcxEdges::Open(const v1::ChannelSpec& sp
   if (entry == nullptr) return absl::ResourceExhaustedError(absl::StrCat(name, ": there are too many channels"));
   if (entry->was_opened) return absl::AlreadyExistsError(absl::StrCat(name, ": this end is open already"));
   const auto number = static_cast<uint32_t>(ends_.size());
-  UcxEnd::Place place{
-      .name = name, .key = key, .peer = peer.rank, .number = number, .route = worker_.RouteOf(peer.connection)};
+  UcxEnd::Place place{.name = name, .key = key, .peer = peer.rank, .number = number, .route = peer.route};
   entry->was_opened = true;
   entry->end = std::make_shared<UcxEnd>(std::move(place), spec.num_slots(), driver);
   ends_.push_back(entry->end);
@@ -281,7 +280,7 @@ bool UcxEdges::MoveSends(UcxEnd& end, int most_pieces) {
 ucs_status_t UcxEdges::SendPiece(UcxEnd& end, UcxTransfer& transfer, UcxPeer& peer) {
   if (!peer.letters.empty()) return UCS_ERR_NO_RESOURCE;  // those go first
   const size_t offset = transfer.moved_bytes_;
-  const size_t size = std::min(kLargestPayload, transfer.bytes_ - offset);
+  const size_t size = std::min(largest_payload_, transfer.bytes_ - offset);
   UcxTransferHeader header(UcxMessageType::kData, peer.endpoint.token, peers_.self());
   header.Add({.end = end.peer_number_,
               .sequence = transfer.sequence_,

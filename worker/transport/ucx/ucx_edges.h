@@ -24,7 +24,7 @@ class UcxDriver;
 // whoever has the turn.
 class UcxEdges {
  public:
-  UcxEdges(UcxWorker& worker, UcxPeers& peers);
+  UcxEdges(UcxWorker& worker, UcxPeers& peers, size_t largest_payload);
 
   // See Transport::Open. `peer` has said hello. The end posts to `driver`.
   absl::StatusOr<std::shared_ptr<UcxEnd>> Open(const v1::ChannelSpec& spec, UcxPeer& peer, bool is_sender,
@@ -83,6 +83,7 @@ class UcxEdges {
 
   UcxWorker& worker_;
   UcxPeers& peers_;
+  const size_t largest_payload_;
   std::map<EntryKey, Entry> entries_;
   std::vector<std::shared_ptr<UcxEnd>> ends_;  // by number; null: forgotten
   // Lists of ends, each with room for all: nothing is allocated per transfer.

@@ -1,8 +1,11 @@
 #include "worker/transport/ucx/ucx_engine.h"
 
 #include <poll.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -17,8 +20,8 @@ namespace {
 constexpr std::chrono::microseconds kEventPollInterval(20);
 // Peers that never stop talking do not keep anybody.
 constexpr int kMostCatchUpSteps = 1000;
-// Of an abort, for the goodbyes to leave: a part of the 100 ms that it may take.
-constexpr std::chrono::milliseconds kLongestGoodbye(20);
+// Of an abort, for the goodbyes to leave. A peer that is not told sees it when everything is destroyed.
+constexpr std::chrono::milliseconds kLongestGoodbye(5);
 // With shared memory nobody says when a peer has made room: first after this time, then ever more seldom.
 constexpr std::chrono::microseconds kShortestRetry(20);
 constexpr std::chrono::microseconds kLongestRetry(1000);
@@ -30,7 +33,11 @@ UcxDriver::TimePoint Now() { return std::chrono::steady_clock::now(); }
 absl::StatusOr<std::unique_ptr<UcxEngine>> UcxEngine::Create(const UcxTransportOptions& options,
                                                              const TransportFence& fence, WorkerRank rank) {
   std::unique_ptr<UcxEngine> engine(new UcxEngine());
+  engine->wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  if (engine->wake_fd_ < 0) return absl::ErrnoToStatus(errno, "eventfd");
   STAGECOACH_ASSIGN_OR_RETURN(engine->worker_, UcxWorker::Create(options, *engine));
+  STAGECOACH_RETURN_IF_ERROR(engine->worker_->AddSource(engine->wake_fd_));
+  engine->ports_.Find(engine->worker_->address());
   UcxEndpoint& endpoint = engine->endpoint_;
   endpoint = {.mode = options.mode,
               .token = RandomToken(),
@@ -43,11 +50,13 @@ absl::StatusOr<std::unique_ptr<UcxEngine>> UcxEngine::Create(const UcxTransportO
     STAGECOACH_RETURN_IF_ERROR(engine->life_line_->AddSource(engine->worker_->event_fd()));
   }
   engine->peers_ = std::make_unique<UcxPeers>(fence, rank, endpoint, *engine->worker_);
-  engine->edges_ = std::make_unique<UcxEdges>(*engine->worker_, *engine->peers_);
+  engine->edges_ = std::make_unique<UcxEdges>(*engine->worker_, *engine->peers_, LargestPayload(options.mode));
   return engine;
 }
 
-UcxEngine::~UcxEngine() = default;
+UcxEngine::~UcxEngine() {
+  if (wake_fd_ >= 0) close(wake_fd_);
+}
 
 absl::Status UcxEngine::Connect(std::span<const TransportPeer> list) {
   STAGECOACH_RETURN_IF_ERROR(peers_->Start(list));
@@ -60,6 +69,8 @@ absl::Status UcxEngine::Connect(std::span<const TransportPeer> list) {
   return absl::OkStatus();
 }
 
+absl::Status UcxEngine::ClosePorts() { return ports_.Close(); }
+
 void UcxEngine::CatchUp() {
   for (int i = 0; i < kMostCatchUpSteps && (Step() || !PrepareToSleep()); ++i) {
   }
@@ -68,7 +79,6 @@ void UcxEngine::CatchUp() {
 void UcxEngine::Start(UcxTransfer& transfer) { edges_->Start(transfer); }
 
 bool UcxEngine::Step() {
-  if (worker_ == nullptr) return false;
   bool stepped = peers_->Deliver();
   stepped = edges_->Move() || stepped;
   if (worker_->Progress()) {
@@ -103,6 +113,13 @@ bool UcxEngine::TakeSettled() {
 }
 
 int UcxEngine::event_fd() const { return life_line_ != nullptr ? life_line_->event_fd() : worker_->event_fd(); }
+
+void UcxEngine::Wake() { eventfd_write(wake_fd_, 1); }
+
+void UcxEngine::ForgetWake() {
+  eventfd_t ignored;
+  eventfd_read(wake_fd_, &ignored);
+}
 
 void UcxEngine::OnMessage(const UcxMessage& message) {
   const std::optional<UcxMessageHeader> header = ParseHeader(message.header);
@@ -172,9 +189,12 @@ void UcxEngine::LosePeer(UcxPeer& peer, absl::string_view why) {
   settled_ = true;
 }
 
-void UcxEngine::TearDown(const absl::Status& reason) {
+void UcxEngine::Stop(const absl::Status& reason) {
   edges_->FailAll(reason);
   SayGoodbye(reason);
+}
+
+void UcxEngine::Destroy() {
   worker_ = nullptr;
   life_line_ = nullptr;
 }

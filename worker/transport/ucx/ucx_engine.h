@@ -13,6 +13,7 @@
 #include "worker/transport/ucx/ucx_edges.h"
 #include "worker/transport/ucx/ucx_endpoint.h"
 #include "worker/transport/ucx/ucx_peers.h"
+#include "worker/transport/ucx/ucx_ports.h"
 #include "worker/transport/ucx/ucx_worker.h"
 
 namespace stagecoach {
@@ -30,6 +31,8 @@ class UcxEngine final : public UcxDriver::Engine, public UcxWorker::Events {
   UcxEdges& edges() { return *edges_; }
   // With the turn.
   absl::Status Connect(std::span<const TransportPeer> list);
+  // Once connected: takes no more connections.
+  absl::Status ClosePorts();
   // Takes in what peers have said until now.
   void CatchUp();
 
@@ -40,8 +43,11 @@ class UcxEngine final : public UcxDriver::Engine, public UcxWorker::Events {
   bool PrepareToSleep() override;
   UcxDriver::TimePoint next_step() const override;
   bool TakeSettled() override;
-  void TearDown(const absl::Status& reason) override;
+  void Stop(const absl::Status& reason) override;
+  void Destroy() override;
   int event_fd() const override;
+  void Wake() override;
+  void ForgetWake() override;
 
   // UcxWorker::Events
   void OnMessage(const UcxMessage& message) override;
@@ -53,6 +59,8 @@ class UcxEngine final : public UcxDriver::Engine, public UcxWorker::Events {
   void OnEdgeMessage(UcxPeer& peer, const UcxMessageHeader& header, const UcxMessage& message);
   void SayGoodbye(const absl::Status& reason);
 
+  UcxPorts ports_;
+  int wake_fd_ = -1;
   UcxEndpoint endpoint_;
   std::unique_ptr<UcxWorker> worker_;
   std::unique_ptr<LifeLine> life_line_;  // null: UCX itself says when a peer is gone

@@ -7,9 +7,9 @@
 namespace stagecoach {
 namespace {
 
-// Of UCX's buffers: one message with all that goes in front of its payload.
-constexpr char kSegmentSize[] = "62464";
-static_assert(kLargestPayload + kLargestTransferHeader + 512 <= 62464);
+// Of a message, in front of its data: ours and UCX's own.
+constexpr size_t kHeaderBytes = 1024;
+static_assert(kLargestTransferHeader + 512 <= kHeaderBytes);
 
 }  // namespace
 
@@ -33,6 +33,7 @@ const char* UcxModeText(UcxMode mode) {
 std::vector<UcxSetting> UcxSettings(const UcxTransportOptions& options) {
   // Whole messages go at once, and not out of our memory later.
   std::vector<UcxSetting> settings = {{"ZCOPY_THRESH", "inf", true}, {"RNDV_THRESH", "inf", true}};
+  const std::string message_bytes = absl::StrCat(LargestPayload(options.mode) + kHeaderBytes);
   const auto add = [&](std::vector<UcxSetting> more) { settings.insert(settings.end(), more.begin(), more.end()); };
   switch (options.mode) {
     case UcxMode::kTcp:
@@ -40,16 +41,26 @@ std::vector<UcxSetting> UcxSettings(const UcxTransportOptions& options) {
            {"NET_DEVICES", options.network_devices},
            // Otherwise creating an endpoint waits for the peer's host, for minutes, and Abort with it.
            {"CONN_NB", "y", true},
-           {"TX_SEG_SIZE", kSegmentSize, true},
-           {"RX_SEG_SIZE", kSegmentSize, true},
+           {"TX_SEG_SIZE", message_bytes, true},
+           {"RX_SEG_SIZE", message_bytes, true},
            // The coordinator's leases see hosts that are gone, and UCX's own way makes connections do more.
            {"KEEPALIVE_INTERVAL", "inf", true}});
       break;
     case UcxMode::kShm:
-      add({{"TLS", "sysv,self"}, {"MM_FIFO_ELEM_SIZE", kSegmentSize, true}});
+      add({{"TLS", "sysv,self"}, {"MM_FIFO_ELEM_SIZE", message_bytes, true}});
       break;
   }
   return settings;
+}
+
+size_t LargestPayload(UcxMode mode) {
+  switch (mode) {
+    case UcxMode::kTcp:
+      return size_t{64} << 10;
+    case UcxMode::kShm:
+      return size_t{32} << 10;  // UCX counts a message's bytes in 16 bits
+  }
+  return 0;
 }
 
 bool IsUsableRoute(absl::string_view route) { return route == "tcp" || route == "sysv" || route == "posix"; }

@@ -20,8 +20,8 @@ std::vector<UcxSetting> UcxSettings(const UcxTransportOptions& options);
 // Whether messages can go by `route`, see UcxWorker::RouteOf: UCX sends whole ones at once only by tcp, sysv and posix.
 bool IsUsableRoute(absl::string_view route);
 
-// Of one message: large enough to make calls rare, small enough to stay in the cache on its way through UCX's buffers.
-inline constexpr size_t kLargestPayload = size_t{60} << 10;
+// Bytes of data in one message: enough to make calls rare, few enough to stay in the cache on their way through UCX.
+size_t LargestPayload(UcxMode mode);
 
 // PEER: UCX says when a peer is gone. NONE: somebody else has to see it.
 ucp_err_handling_mode_t UcxErrorMode(UcxMode mode);

@@ -7,6 +7,7 @@
 #include "common/log.h"
 #include "common/status_macros.h"
 #include "worker/transport/transport_errors.h"
+#include "worker/transport/ucx/ucx_mode.h"
 
 namespace stagecoach {
 namespace {
@@ -50,6 +51,7 @@ absl::Status UcxPeers::Parse(std::span<const TransportPeer> list) {
                      .incarnation = list[rank].incarnation,
                      .endpoint = *std::move(endpoint),
                      .connection = nullptr,
+                     .route = "",
                      .has_said_hello = false,
                      .has_welcomed = false,
                      .gone = {},
@@ -66,6 +68,12 @@ absl::Status UcxPeers::Connect(UcxPeer& peer) {
     return peer.gone;
   }
   peer.connection = *connection;
+  peer.route = worker_.RouteOf(peer.connection);
+  if (!IsUsableRoute(peer.route)) {
+    return absl::FailedPreconditionError(absl::StrCat("UCX would go to worker rank ", peer.rank.value(), " by ",
+                                                      peer.route,
+                                                      "; this transport needs tcp, sysv or posix alone: see UCX_TLS"));
+  }
   const UcxHello hello{.fence = fence_, .rank = rank_, .endpoint = self_.Pack()};
   Send(peer, hello.Pack(peer.endpoint.token));
   return absl::OkStatus();

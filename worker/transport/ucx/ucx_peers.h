@@ -24,6 +24,7 @@ struct UcxPeer {
   Incarnation incarnation;
   UcxEndpoint endpoint;
   ucp_ep_h connection = nullptr;
+  std::string route;
   bool has_said_hello = false;
   bool has_welcomed = false;        // our hello
   absl::Status gone;                // OK: as far as is known, it is there

@@ -95,7 +95,11 @@ class UcxTransport final : public Transport {
     if (!driver_.Run([&] { result = engine_->Connect(list); })) return driver_.abort_reason();
     STAGECOACH_RETURN_IF_ERROR(result);
     driver_.WaitUntil([this] { return engine_->peers().is_settled(); }, deadline);
-    if (!driver_.Run([&] { result = engine_->peers().Result(timeout); })) return driver_.abort_reason();
+    const auto finish = [&] {
+      result = engine_->peers().Result(timeout);
+      if (result.ok()) result = engine_->ClosePorts();
+    };
+    if (!driver_.Run(finish)) return driver_.abort_reason();
     return result;
   }
 

@@ -1,5 +1,8 @@
 #include "worker/transport/ucx/ucx_worker.h"
 
+#include <sys/epoll.h>
+
+#include <cerrno>
 #include <cstdio>
 #include <cstdlib>
 #include <set>
@@ -107,6 +110,13 @@ UcxWorker::~UcxWorker() {
 bool UcxWorker::Progress() { return ucp_worker_progress(worker_) != 0; }
 
 bool UcxWorker::Arm() { return ucp_worker_arm(worker_) == UCS_OK; }
+
+absl::Status UcxWorker::AddSource(int descriptor) {
+  epoll_event event = {};  // UCX only hands its set of descriptors out, and never waits for it itself
+  event.events = EPOLLIN;
+  if (epoll_ctl(event_fd_, EPOLL_CTL_ADD, descriptor, &event) == 0) return absl::OkStatus();
+  return absl::ErrnoToStatus(errno, "UCX's event descriptor is not a set of descriptors");
+}
 
 absl::StatusOr<ucp_ep_h> UcxWorker::Connect(const std::string& address, WorkerRank peer) {
   endpoints_.push_back(std::unique_ptr<Endpoint>(new Endpoint{events_, peer}));

@@ -49,6 +49,8 @@ class UcxWorker {
   int event_fd() const { return event_fd_; }
   bool Progress();  // whether anything happened
   bool Arm();       // false: call Progress first
+  // Makes event_fd readable whenever `descriptor` is.
+  absl::Status AddSource(int descriptor);
 
   // Does not wait. UNAVAILABLE.
   absl::StatusOr<ucp_ep_h> Connect(const std::string& address, WorkerRank peer);
