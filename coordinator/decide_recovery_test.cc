@@ -299,7 +299,7 @@ TEST_F(RecoveryTest, TheFinalCheckpointAsksForDigestsAgain) {
   ExpectTheSameEnd();
 }
 
-TEST_F(RecoveryTest, AnEpochThatHadEndedIsNotRecovered) {
+TEST_F(RecoveryTest, AJobWhoseEpochHadEndedBeginsAnother) {
   ReachStep(1);
   v1::WorkerMessage failure = harness_.Fenced("a", job_);
   failure.mutable_failure()->set_code(static_cast<int>(absl::StatusCode::kUnavailable));
@@ -307,8 +307,24 @@ TEST_F(RecoveryTest, AnEpochThatHadEndedIsNotRecovered) {
   harness_.Say("a", failure);
   ASSERT_EQ(phase(), Phase::kAborting);
   harness_.Restart();
+  EXPECT_EQ(phase(), Phase::kReattaching);
+  DialAll();
+  ExpectTheSameEnd();
+  EXPECT_EQ(record().history.epoch, Epoch(3));
+}
+
+TEST_F(RecoveryTest, WhoeverEndedTheEpochBeforeARestartIsTheCause) {
+  ReachStep(1);
+  v1::WorkerMessage failure = harness_.Fenced("a", job_);
+  failure.mutable_failure()->set_code(static_cast<int>(absl::StatusCode::kUnavailable));
+  harness_.Say("a", failure);
+  harness_.Restart();
+  harness_.Dial("a");
+  harness_.Dial("c");
+  harness_.Pass(FleetOptions().reattach_timeout);
   EXPECT_EQ(state(), v1::JOB_STATE_FAILED);
-  EXPECT_THAT(record().history.message, HasSubstr("peer is gone"));
+  EXPECT_EQ(record().history.reason, kReasonWorkerLost);
+  EXPECT_EQ(record().history.root_cause->worker(), "b");
 }
 
 TEST_F(RecoveryTest, APlanThatIsCutOtherwiseFailsTheJob) {
@@ -381,6 +397,23 @@ TEST_F(RecoveryTest, AMemberThatIsBackInTimeIsForgivenWhatItsPeersReport) {
   harness_.Dial("b");
   EXPECT_EQ(phase(), Phase::kPreparingStages);
   EXPECT_EQ(record().history.epoch, Epoch(3));
+  ExpectTheSameEnd();
+}
+
+// All members have answered that they aborted before it is known that the session of one of them broke.
+TEST_F(RecoveryTest, ASessionThatBreaksWithinTheGraceOfTheAnswersIsTheCause) {
+  ReachStep(1);
+  v1::WorkerMessage failed = harness_.Fenced("a", job_);
+  failed.mutable_failure()->set_code(static_cast<int>(absl::StatusCode::kUnavailable));
+  failed.mutable_failure()->set_message("the peer is gone");
+  EXPECT_TRUE(harness_.Say("a", failed));
+  harness_.RunUntilQuiet();
+  EXPECT_EQ(phase(), Phase::kAborting);
+  harness_.Break("b");
+  harness_.Pass(FleetOptions().suspect_grace - absl::Milliseconds(1));
+  EXPECT_EQ(phase(), Phase::kAborting);
+  harness_.Dial("b");
+  EXPECT_EQ(phase(), Phase::kPreparingStages);
   ExpectTheSameEnd();
 }
 

@@ -214,7 +214,12 @@ Decision OnSessionEnded(absl::Duration now, const State& state, const SessionEnd
   worker.deadline = std::max(now + state.options().suspect_grace, state.pulse().lenient_until);
   worker.why = absl::UnavailableError(absl::StrCat("its session ended: ", input.why.message()));
   decision.reason = absl::StrCat("worker ", worker.id.value(), " is suspect");
-  decision.effects.push_back(ObserveFact{WorkerChanged{std::move(worker)}});
+  decision.effects.push_back(ObserveFact{WorkerChanged{worker}});
+  const auto member = worker.job.has_value() ? FindMembership(state, worker.id) : std::nullopt;
+  if (!member.has_value()) return decision;
+  JobDecision job_decision(SurroundingsOf(now, state), member->job);
+  OnMemberSuspect(job_decision, member->rank);
+  Extend(decision, std::move(job_decision).Finish("a member is suspect"));
   return decision;
 }
 

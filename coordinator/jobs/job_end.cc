@@ -1,5 +1,6 @@
 #include "coordinator/jobs/job_end.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -74,6 +75,15 @@ void ConcludeAborting(JobDecision& decision) {
   FailJob(decision, cause);
 }
 
+// Everyone has answered, and nobody knows of a cause. It may be a session that broke, which is noticed within the
+// grace.
+void ConcludeSoon(JobDecision& decision) {
+  JobProgress& progress = decision.progress();
+  const absl::Duration end = progress.phase_began + decision.options().suspect_grace;
+  if (decision.now() >= end) return ConcludeAborting(decision);
+  progress.deadline = std::min(progress.deadline, end);
+}
+
 }  // namespace
 
 void SendAbort(JobDecision& decision, WorkerRank rank, const std::string& reason) {
@@ -125,15 +135,22 @@ bool OnWorkerFailure(JobDecision& decision, WorkerRank rank, const v1::WorkerFai
     decision.EnterPhase(Phase::kAborting);
     progress.consequence = cause;
   }
-  if (decision.AllMembers(HasAnswered)) ConcludeAborting(decision);
+  if (decision.AllMembers(HasAnswered)) ConcludeSoon(decision);
   return true;
 }
 
 bool OnAborted(JobDecision& decision, WorkerRank rank) {
   if (decision.progress().phase != Phase::kAborting || HasAnswered(decision.said(rank))) return false;
   decision.said(rank).aborted = true;
-  if (decision.AllMembers(HasAnswered)) ConcludeAborting(decision);
+  if (decision.AllMembers(HasAnswered)) ConcludeSoon(decision);
   return true;
+}
+
+void OnMemberSuspect(JobDecision& decision, WorkerRank rank) {
+  if (decision.progress().phase != Phase::kAborting) return;
+  // It comes back, and the job goes on, or it is lost, and the cause.
+  decision.said(rank).aborted = false;
+  decision.progress().deadline = absl::InfiniteDuration();
 }
 
 void OnMemberLost(JobDecision& decision, WorkerRank rank, const absl::Status& why,

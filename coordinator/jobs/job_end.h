@@ -28,9 +28,11 @@ void RequeueJob(JobDecision& decision, const std::string& message);
 void SendAbort(JobDecision& decision, WorkerRank rank, const std::string& reason);
 
 // ABORTED, UNAVAILABLE and CANCELLED are what peers of a failed worker see, so with these the epoch ends at once, but
-// the job fails only once every member has answered, or the grace is over, or the cause is known.
+// the job fails only once every member has answered and no session breaks, or the grace is over, or the cause is known.
 bool OnWorkerFailure(JobDecision& decision, WorkerRank rank, const v1::WorkerFailure& failure);
 bool OnAborted(JobDecision& decision, WorkerRank rank);
+// Its session broke, and the grace is not over: if the epoch is ending, this may be why.
+void OnMemberSuspect(JobDecision& decision, WorkerRank rank);
 // `run`: see CauseOfLoss. While a job is being planned it goes back to the queue instead.
 void OnMemberLost(JobDecision& decision, WorkerRank rank, const absl::Status& why,
                   const std::optional<v1::RunState>& run);

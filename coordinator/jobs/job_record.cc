@@ -108,7 +108,6 @@ void ApplyToJob(const v1::JournalEntry& entry, JobRecord& job) {
       break;
     case v1::JournalEntry::kEpochEnded:
       history.ended_epoch = Epoch(entry.epoch_ended().epoch());
-      history.epoch_end_reason = entry.epoch_ended().reason();
       break;
     case v1::JournalEntry::kStepCommitted:
       ApplyCommit(entry.step_committed(), history);

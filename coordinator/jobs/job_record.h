@@ -112,10 +112,9 @@ struct JobHistory {
   std::string reason;
   std::string message;
   std::string submission_id;
-  std::string spec_digest;       // of the specification as it was submitted
-  Epoch epoch;                   // 0: none yet
-  Epoch ended_epoch;             // the newest that has ended by a failure or a requeue
-  std::string epoch_end_reason;  // likewise
+  std::string spec_digest;  // of the specification as it was submitted
+  Epoch epoch;              // 0: none yet
+  Epoch ended_epoch;        // the newest that has ended by a failure or a requeue
   uint64_t num_epochs = 0;
   std::shared_ptr<const v1::Plan> plan;            // of `epoch`
   std::shared_ptr<const v1::Placement> placement;  // of `epoch`

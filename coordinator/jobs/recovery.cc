@@ -105,9 +105,7 @@ void OnRestarted(JobDecision& decision) {
   const JobHistory& history = decision.history();
   if (history.state == v1::JOB_STATE_QUEUED) return;
   if (history.state == v1::JOB_STATE_PREPARING) return RequeueJob(decision, "the coordinator was restarted");
-  if (EpochHasEnded(history)) {
-    return FailJob(decision, kReasonWorkerFailed, absl::UnavailableError(history.epoch_end_reason));
-  }
+  // Also when the epoch had ended: the worker that was the cause does not come back, or fails again.
   AwaitMembers(decision);
 }
 

@@ -247,13 +247,13 @@ std::string DurableText(const State& state) {
   std::string text = absl::StrCat("term ", state.term().value(), ", sequence ", state.last_sequence(), "\n");
   for (const auto& [id, job] : state.jobs()) {
     const JobHistory& history = job.history;
-    absl::StrAppend(
-        &text, "job ", id.value(), ", submitted at ", history.submitted_at, ", state ", static_cast<int>(history.state),
-        " ", history.reason, " ", history.message, ", epoch ", history.epoch.value(), " of ", history.num_epochs,
-        ", ended ", history.ended_epoch.value(), " ", history.epoch_end_reason, ", skips ", history.consecutive_skips,
-        ", evaluated ", history.evaluated_step, ", submission ", history.submission_id, " ", history.spec_digest, "\n",
-        history.submitted.SerializeAsString(), history.started.SerializeAsString(), history.ended.SerializeAsString(),
-        history.spec->SerializeAsString(), history.last_commit.SerializeAsString());
+    absl::StrAppend(&text, "job ", id.value(), ", submitted at ", history.submitted_at, ", state ",
+                    static_cast<int>(history.state), " ", history.reason, " ", history.message, ", epoch ",
+                    history.epoch.value(), " of ", history.num_epochs, ", ended ", history.ended_epoch.value(),
+                    ", skips ", history.consecutive_skips, ", evaluated ", history.evaluated_step, ", submission ",
+                    history.submission_id, " ", history.spec_digest, "\n", history.submitted.SerializeAsString(),
+                    history.started.SerializeAsString(), history.ended.SerializeAsString(),
+                    history.spec->SerializeAsString(), history.last_commit.SerializeAsString());
     if (history.last_step != nullptr) absl::StrAppend(&text, "step ", history.last_step->SerializeAsString());
     if (history.root_cause != nullptr) absl::StrAppend(&text, "cause ", history.root_cause->SerializeAsString());
     if (history.plan != nullptr) absl::StrAppend(&text, "plan ", history.plan->SerializeAsString());
