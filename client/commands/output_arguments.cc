@@ -41,7 +41,7 @@ bool OutputArguments::colour() const {
 
 void AddFormatOption(CLI::App& verb, OutputArguments& arguments, const std::vector<std::string>& formats) {
   arguments.format = DefaultFormat(formats);
-  verb.add_option("-o,--output", arguments.format, absl::StrCat("format: ", absl::StrJoin(formats, ", ")))
+  verb.add_option("-o,--output", arguments.format, absl::StrCat("default: ", formats.front()))
       ->check(CLI::IsMember(formats))
       ->type_name("FORMAT");
 }
@@ -50,7 +50,7 @@ void AddTableOptions(CLI::App& verb, OutputArguments& arguments, const std::vect
   AddFormatOption(verb, arguments, formats);
   verb.add_flag("--no-headers", arguments.no_headers, "tables without their first line");
   verb.add_flag("-q,--quiet", arguments.quiet, "names only");
-  verb.add_option("--color", arguments.color, "auto, always or never")
+  verb.add_option("--color", arguments.color, "auto: at a terminal, unless NO_COLOR is set")
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->type_name("WHEN");
 }
