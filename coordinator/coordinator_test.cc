@@ -531,6 +531,7 @@ TEST_F(CoordinatorTest, ARestartedCoordinatorGoesOnWithTheSameWorkers) {
       EXPECT_EQ(coordinator->DescribeJob(job)->state_digest(), digest);
     }
     coordinator->Stop();
+    for (auto& [name, worker] : workers_) worker->HangUp();
     for (const uint64_t step : watch.steps()) steps.push_back(step);
     token = watch.events().back().sequence();
   }

@@ -239,9 +239,9 @@ TEST_F(AgentSessionTest, NothingNewIsStartedWithoutASession) {
     while (hold_.load()) std::this_thread::yield();
     return absl::OkStatus();
   };
-  std::atomic<bool> began_second{false};
-  harness_.worker(0).hook = [&](const char*, const MicroBatch& micro_batch) {
-    if (micro_batch.step == Step(2)) began_second.store(true);
+  const auto began_second = std::make_shared<std::atomic<bool>>(false);  // the step may outlive the case
+  harness_.worker(0).hook = [began_second](const char*, const MicroBatch& micro_batch) {
+    if (micro_batch.step == Step(2)) began_second->store(true);
     return absl::OkStatus();
   };
   BeginJob();
@@ -254,9 +254,9 @@ TEST_F(AgentSessionTest, NothingNewIsStartedWithoutASession) {
   hold_.store(false);
   while (harness_.worker(0).agent->status().last_commit.step() != 1) std::this_thread::yield();
   std::this_thread::sleep_for(std::chrono::milliseconds(20));
-  EXPECT_FALSE(began_second.load());
+  EXPECT_FALSE(began_second->load());
   harness_.Welcome(0);
-  while (!began_second.load()) std::this_thread::yield();
+  while (!began_second->load()) std::this_thread::yield();
 }
 
 TEST_F(AgentSessionTest, WithoutALeaseItIsInterruptedAndDialsAgain) {
