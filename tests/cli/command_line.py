@@ -14,7 +14,7 @@ import time
 import unittest
 
 BINARY = os.path.abspath(sys.argv.pop(1)) if len(sys.argv) > 1 else ""
-PATIENCE = 60  # seconds, for what takes a fraction of one on a machine that has time
+PATIENCE = 120  # seconds, for what takes a fraction of one on a machine that has time
 
 SPEC = """
 version: 1
