@@ -197,7 +197,9 @@ TEST(WorkerSessionServiceTest, EndsAWorkerThatDoesNotReadAndServesTheOthers) {
   v1::CoordinatorMessage message;
   while (session.stream->Read(&message)) {
   }
-  EXPECT_EQ(session.stream->Finish().error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+  // It is not read from either, so that its lease may run out before its queue is full.
+  const grpc::StatusCode code = session.stream->Finish().error_code();
+  EXPECT_TRUE(code == grpc::StatusCode::RESOURCE_EXHAUSTED || code == grpc::StatusCode::DEADLINE_EXCEEDED) << code;
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <deque>
 #include <utility>
 
+#include "common/log.h"
 #include "common/mutex.h"
 #include "grpcpp/grpcpp.h"
 #include "stagecoach/v1/worker.grpc.pb.h"
@@ -14,8 +15,8 @@ namespace {
 constexpr int kMaxMessageBytes = 64 << 20;  // a program for thousands of micro-batches
 constexpr int kKeepaliveMilliseconds = 10'000;
 constexpr int kKeepaliveTimeoutMilliseconds = 3'000;
-// A cancelled call ends at once; the destructor of a session waits no longer for one that does not.
-constexpr absl::Duration kEndTimeout = absl::Seconds(1);
+// A cancelled call ends at once. A session waits no longer for one that does not, and leaves it where it is.
+constexpr absl::Duration kEndTimeout = absl::Seconds(5);
 
 std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   grpc::ChannelArguments arguments;
@@ -30,10 +31,33 @@ std::shared_ptr<grpc::Channel> MakeChannel(const std::string& address) {
   return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
 }
 
-// The call, kept alive by itself until gRPC is done with it. Messages are read ahead until `receive_capacity` of them
-// wait; one write is under way at a time. The hold keeps the call open for operations begun outside of its reactions;
-// it is removed when a read says that the stream has ended, after which none is begun. Operations are begun under the
-// mutex: they do not block, and their reactions run on threads of gRPC.
+// That gRPC is done with a call. Shared, so that whoever waits for it may destroy the call at once.
+class DoneSignal {
+ public:
+  void Set() {
+    MutexLock lock(mutex_);
+    done_ = true;
+    changed_.NotifyAll();
+  }
+  bool Wait(absl::Duration timeout) {
+    const auto deadline = DeadlineIn(timeout);
+    MutexLock lock(mutex_);
+    while (!done_ && changed_.WaitUntil(mutex_, deadline)) {
+    }
+    return done_;
+  }
+
+ private:
+  Mutex mutex_;
+  CondVar changed_;
+  bool done_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+// The call. Messages are read ahead until `receive_capacity` of them wait; one write is under way at a time. The hold
+// keeps the call open for operations begun outside of its reactions; it is removed when a read says that the stream has
+// ended, after which none is begun. Operations are begun under the mutex: they do not block, and their reactions run on
+// threads of gRPC. To be destroyed after `done`, and never on such a thread: they end with the last channel of the
+// process, and in gRPC 1.51 one that destroys it waits for itself in vain and goes on with what has been freed.
 class StreamReactor final : public grpc::ClientBidiReactor<v1::WorkerMessage, v1::CoordinatorMessage> {
  public:
   explicit StreamReactor(const GrpcSessionOptions& options)
@@ -41,11 +65,7 @@ class StreamReactor final : public grpc::ClientBidiReactor<v1::WorkerMessage, v1
         stub_(v1::WorkerService::NewStub(MakeChannel(options.address))),
         received_(options.receive_capacity) {}
 
-  void Begin(std::shared_ptr<StreamReactor> self) {
-    {
-      MutexLock lock(mutex_);
-      self_ = std::move(self);
-    }
+  void Begin() {
     stub_->async()->Session(&context_, this);
     AddHold();
     StartRead(&incoming_);
@@ -80,12 +100,7 @@ class StreamReactor final : public grpc::ClientBidiReactor<v1::WorkerMessage, v1
     if (!reading_) EndOperations();
   }
 
-  void WaitDone(absl::Duration timeout) {
-    const auto deadline = DeadlineIn(timeout);
-    MutexLock lock(mutex_);
-    while (!done_ && done_changed_.WaitUntil(mutex_, deadline)) {
-    }
-  }
+  DoneSignal& done() { return *done_; }
 
  private:
   void OnReadDone(bool ok) override {
@@ -106,12 +121,9 @@ class StreamReactor final : public grpc::ClientBidiReactor<v1::WorkerMessage, v1
 
   void OnDone(const grpc::Status& status) override {
     received_.End(absl::Status(static_cast<absl::StatusCode>(status.error_code()), status.error_message()));
-    std::shared_ptr<StreamReactor> self;
-    MutexLock lock(mutex_);
-    done_ = true;
-    done_changed_.NotifyAll();
-    // Released after the lock is.
-    self.swap(self_);
+    // From then on this object may be gone.
+    const std::shared_ptr<DoneSignal> done = done_;
+    done->Set();
   }
 
   void ReadNext() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -130,25 +142,25 @@ class StreamReactor final : public grpc::ClientBidiReactor<v1::WorkerMessage, v1
   grpc::ClientContext context_;
   ReceivedMessages received_;
   v1::CoordinatorMessage incoming_;  // of the read under way
+  const std::shared_ptr<DoneSignal> done_ = std::make_shared<DoneSignal>();
 
   Mutex mutex_;
-  CondVar done_changed_;
   std::deque<v1::WorkerMessage> outgoing_ ABSL_GUARDED_BY(mutex_);  // the first is being written
   size_t num_received_ ABSL_GUARDED_BY(mutex_) = 0;                 // and not taken yet
   bool reading_ ABSL_GUARDED_BY(mutex_) = true;
   bool ended_ ABSL_GUARDED_BY(mutex_) = false;  // no operation is begun any more
-  bool done_ ABSL_GUARDED_BY(mutex_) = false;
-  std::shared_ptr<StreamReactor> self_ ABSL_GUARDED_BY(mutex_);
 };
 
 class GrpcSession final : public Session {
  public:
-  explicit GrpcSession(const GrpcSessionOptions& options) : stream_(std::make_shared<StreamReactor>(options)) {
-    stream_->Begin(stream_);
+  explicit GrpcSession(const GrpcSessionOptions& options) : stream_(std::make_unique<StreamReactor>(options)) {
+    stream_->Begin();
   }
   ~GrpcSession() override {
     stream_->Close();
-    stream_->WaitDone(kEndTimeout);
+    if (stream_->done().Wait(kEndTimeout)) return;
+    spdlog::error("a session that was closed does not end; it is left to gRPC");
+    static_cast<void>(stream_.release());
   }
 
   absl::Status Send(v1::WorkerMessage message) override { return stream_->Send(std::move(message)); }
@@ -156,7 +168,7 @@ class GrpcSession final : public Session {
   void Close() override { stream_->Close(); }
 
  private:
-  const std::shared_ptr<StreamReactor> stream_;
+  std::unique_ptr<StreamReactor> stream_;
 };
 
 }  // namespace
