@@ -9,8 +9,8 @@ constexpr absl::Duration kLongestRestart = absl::Seconds(3);
 
 }  // namespace
 
-CoordinatorHost::CoordinatorHost(Surroundings surroundings, const FleetOptions& options)
-    : to_(surroundings), options_(options) {
+CoordinatorHost::CoordinatorHost(Surroundings surroundings, const Scenario& scenario)
+    : to_(surroundings), scenario_(scenario) {
   to_.network.Listen([this](std::shared_ptr<Connection> connection) {
     SimulatedCoordinator* const coordinator = current();
     return coordinator == nullptr ? ConnectionEnd<v1::WorkerMessage>() : coordinator->Accept(std::move(connection));
@@ -20,7 +20,7 @@ CoordinatorHost::CoordinatorHost(Surroundings surroundings, const FleetOptions& 
 
 void CoordinatorHost::Start() {
   lives_.push_back(
-      std::make_unique<SimulatedCoordinator>(to_.world, to_.laws, disk_, trouble, options_, [this] { StartLater(); }));
+      std::make_unique<SimulatedCoordinator>(to_.world, to_.laws, disk_, trouble, scenario_, [this] { StartLater(); }));
   lives_.back()->Start();
 }
 

@@ -4,7 +4,7 @@
 #include <memory>
 #include <vector>
 
-#include "coordinator/fleet/fleet_options.h"
+#include "tests/simulation/scenario.h"
 #include "tests/simulation/simulated_coordinator.h"
 #include "tests/simulation/simulated_journal.h"
 #include "tests/simulation/simulated_worker.h"
@@ -14,7 +14,7 @@ namespace stagecoach::simulation {
 // The host that the coordinator runs on: its disk outlives it, and somebody starts it again.
 class CoordinatorHost {
  public:
-  CoordinatorHost(Surroundings surroundings, const FleetOptions& options);
+  CoordinatorHost(Surroundings surroundings, const Scenario& scenario);
 
   // The one that answers; null: none does.
   SimulatedCoordinator* current() { return lives_.empty() || !lives_.back()->alive() ? nullptr : lives_.back().get(); }
@@ -34,7 +34,7 @@ class CoordinatorHost {
   void StartLater();
 
   const Surroundings to_;
-  const FleetOptions options_;
+  const Scenario& scenario_;
   SimulatedDisk disk_;
   bool start_scheduled_ = false;
   std::vector<std::unique_ptr<SimulatedCoordinator>> lives_;  // the dead are kept: streams refer to them

@@ -21,14 +21,41 @@ void DataPlane::Close(TransportId id, bool silent) {
   Transport& transport = transports_.at(id);
   if (std::exchange(transport.closed, true) || silent) return;
   for (const TransportId peer : transport.peers) {
-    if (peer == id) continue;
-    world_.scheduler.After(world_.random.Between(absl::Milliseconds(1), absl::Milliseconds(20)), [this, id, peer] {
-      Transport& other = transports_.at(peer);
-      if (other.closed) return;
-      other.broken.insert(id);
-      other.owner.wake();
-    });
+    if (peer != id) Disconnect(id, peer);
   }
+}
+
+// `to` learns that `from` is gone.
+void DataPlane::Disconnect(TransportId from, TransportId to) {
+  world_.scheduler.After(world_.random.Between(absl::Milliseconds(1), absl::Milliseconds(20)), [this, from, to] {
+    Transport& other = transports_.at(to);
+    if (other.closed) return;
+    other.broken.insert(from);
+    other.owner.wake();
+  });
+}
+
+void DataPlane::Reset(const std::string& worker) {
+  for (const auto& [id, transport] : transports_) {
+    if (transport.closed || transport.owner.worker != worker) continue;
+    for (const TransportId peer : transport.peers) {
+      if (peer == id) continue;
+      Disconnect(id, peer);
+      Disconnect(peer, id);
+    }
+  }
+}
+
+void DataPlane::Isolate(const std::string& worker, bool isolated) {
+  if (isolated) {
+    isolated_.insert(worker);
+  } else {
+    isolated_.erase(worker);
+  }
+}
+
+bool DataPlane::IsReachable(const Transport& transport) const {
+  return transport.owner.is_reachable() && !isolated_.contains(transport.owner.worker);
 }
 
 bool DataPlane::TryConnect(TransportId id, const v1::ConnectPeers& peers) {
@@ -38,7 +65,7 @@ bool DataPlane::TryConnect(TransportId id, const v1::ConnectPeers& peers) {
     TransportId peer_id = 0;
     if (!absl::SimpleAtoi(peer.endpoint(), &peer_id)) return false;
     const auto found = transports_.find(peer_id);
-    if (found == transports_.end() || found->second.closed || !found->second.owner.is_reachable()) return false;
+    if (found == transports_.end() || found->second.closed || !IsReachable(found->second)) return false;
     const Fence expected{transport.fence.job, transport.fence.epoch, Incarnation(peer.incarnation())};
     if (found->second.fence != expected) return false;
     ids.push_back(peer_id);
@@ -97,7 +124,7 @@ void DataPlane::Complete(const ChannelKey& key, size_t index) {
   Transport& from = transports_.at(std::get<0>(key));
   Transport& to = transports_.at(std::get<1>(key));
   if (from.closed || to.closed) return;
-  if (!from.owner.is_reachable() || !to.owner.is_reachable()) return CompleteSoon(key, index, kPoll);
+  if (!IsReachable(from) || !IsReachable(to)) return CompleteSoon(key, index, kPoll);
   if (from.fence.epoch != to.fence.epoch || from.fence.job != to.fence.job) {
     world_.violations.Report("fencing law", "a tensor crossed from one epoch to another");
   }

@@ -69,6 +69,10 @@ class DataPlane {
   // sent, for both ends.
   absl::StatusOr<std::optional<uint64_t>> Check(const Transfer& transfer) const;
 
+  // All connections of the worker break, and both ends learn of it.
+  void Reset(const std::string& worker);
+  // Nothing that is not complete completes until it is lifted.
+  void Isolate(const std::string& worker, bool isolated);
   // The next transfer to this worker never ends.
   void LoseNextTo(const std::string& worker) { lose_next_to_ = worker; }
 
@@ -91,6 +95,8 @@ class DataPlane {
   };
   using ChannelKey = std::tuple<TransportId, TransportId, uint32_t, uint32_t, int>;  // from, to, from stage, to, kind
 
+  void Disconnect(TransportId from, TransportId to);
+  bool IsReachable(const Transport& transport) const;
   ChannelKey KeyOf(TransportId id, const v1::ChannelSpec& spec) const;
   void Match(const ChannelKey& key, size_t index);
   void CompleteSoon(const ChannelKey& key, size_t index, absl::Duration delay);
@@ -101,6 +107,7 @@ class DataPlane {
   std::map<TransportId, Transport> transports_;
   std::map<ChannelKey, Channel> channels_;
   std::optional<std::string> lose_next_to_;
+  std::set<std::string> isolated_;  // workers
 };
 
 }  // namespace stagecoach::simulation

@@ -51,7 +51,8 @@ void FaultInjector::InjectIntoWorker(Fault fault, WorkerHost& host) {
   SimulatedWorker& worker = host.current();
   if (!worker.alive()) return;
   to_.world.Note("fault ", static_cast<int>(fault), ": worker ", worker.host());
-  if (fault != Fault::kSlowDevice && fault != Fault::kLoseTransfer) to_.world.Touch(host.name());
+  const bool is_fault = fault != Fault::kSlowDevice && fault != Fault::kSlowCommands && fault != Fault::kLoseTransfer;
+  if (is_fault) to_.world.Touch(host.name());
   switch (fault) {
     case Fault::kKillWorker:
       return KillWorker(host, /*silent=*/false);
@@ -67,15 +68,27 @@ void FaultInjector::InjectIntoWorker(Fault fault, WorkerHost& host) {
       return BreakSession(worker);
     case Fault::kBreakSilently:
       return to_.network.Break(worker.host(), /*silent=*/true);
+    case Fault::kFlapNetwork:
+      return FlapNetwork(worker);
+    case Fault::kResetTransfers:
+      SuspectAll();  // whoever notices
+      return to_.data.Reset(host.name());
+    case Fault::kIsolateTransfers:
+      return IsolateTransfers(worker);
     case Fault::kHangDevice:
       return HangDevice(host);
+    case Fault::kWedgeDevice:
+      return WedgeDevice(host);
     case Fault::kFailDevice:
       worker.trouble().fails = true;
       return to_.world.suspects.Hold(host.name(), true, to_.world.now());  // whenever it happens
     case Fault::kLoseTransfer:
       return to_.data.LoseNextTo(host.name());
     case Fault::kSlowDevice:
-      return SlowDevice(host);
+      // Half of the shortest deadline of a hang.
+      return SlowDown(host, &DeviceTrouble::slowness, absl::Seconds(1));
+    case Fault::kSlowCommands:
+      return SlowDown(host, &DeviceTrouble::command_slowness, absl::Seconds(1));
     case Fault::kLeave:
       worker.Leave();
       return StartWhenGone(host);
@@ -88,6 +101,26 @@ void FaultInjector::BreakSession(const SimulatedWorker& worker) {
   // Who was broken off just before waits before it dials again: longer than the grace, perhaps.
   if (scenario_.benign && !worker.was_answered()) return;
   to_.network.Break(worker.host(), /*silent=*/false);
+}
+
+void FaultInjector::FlapNetwork(const SimulatedWorker& worker) {
+  if (scenario_.benign && !worker.was_answered()) return;
+  to_.data.Reset(worker.name());
+  to_.network.Break(worker.host(), /*silent=*/false);
+}
+
+void FaultInjector::IsolateTransfers(const SimulatedWorker& worker) {
+  const std::string name = worker.name();
+  SuspectAll();
+  to_.data.Isolate(name, true);
+  During(name, to_.world.random.Between(absl::Milliseconds(10), kLongestStop), [this, name] {
+    SuspectAll();
+    to_.data.Isolate(name, false);
+  });
+}
+
+void FaultInjector::SuspectAll() {
+  for (const auto& host : workers_) to_.world.Touch(host->name());
 }
 
 void FaultInjector::KillWorker(WorkerHost& host, bool silent) {
@@ -124,12 +157,21 @@ void FaultInjector::HangDevice(WorkerHost& host) {
          [&worker] { worker.trouble().hangs = false; });
 }
 
-void FaultInjector::SlowDevice(WorkerHost& host) {
+void FaultInjector::WedgeDevice(WorkerHost& host) {
   SimulatedWorker& worker = host.current();
-  // Half of the shortest deadline of a hang.
-  worker.trouble().slowness = to_.world.random.Between(absl::Milliseconds(50), absl::Seconds(1));
+  worker.trouble().hangs = worker.trouble().wedged = true;
+  During(host.name(), to_.world.random.Between(absl::Seconds(1), absl::Seconds(6)), [this, &host, &worker] {
+    if (!worker.alive()) return;
+    worker.Kill(/*silent=*/false);
+    if (!host.current().alive()) host.Start();
+  });
+}
+
+void FaultInjector::SlowDown(WorkerHost& host, absl::Duration DeviceTrouble::*what, absl::Duration most) {
+  SimulatedWorker& worker = host.current();
+  worker.trouble().*what = to_.world.random.Between(absl::Milliseconds(10), most);
   to_.world.scheduler.After(to_.world.random.Between(absl::Milliseconds(100), absl::Seconds(4)),
-                            [&worker] { worker.trouble().slowness = absl::ZeroDuration(); });
+                            [&worker, what] { worker.trouble().*what = absl::ZeroDuration(); });
 }
 
 void FaultInjector::InjectIntoCoordinator(Fault fault) {

@@ -31,9 +31,13 @@ class FaultInjector {
   void StartWhenGone(WorkerHost& host);
   void StopWorker(WorkerHost& host);
   void IsolateHost(WorkerHost& host);
+  void FlapNetwork(const SimulatedWorker& worker);
+  void IsolateTransfers(const SimulatedWorker& worker);
   void HangDevice(WorkerHost& host);
-  void SlowDevice(WorkerHost& host);
+  void WedgeDevice(WorkerHost& host);
+  void SlowDown(WorkerHost& host, absl::Duration DeviceTrouble::*what, absl::Duration most);
   void ReplaceWorker(WorkerHost& host);
+  void SuspectAll();
   void Heal();
   // Until then, and for as long as the fault is felt, the worker may be blamed.
   void During(const std::string& worker, absl::Duration duration, std::function<void()> undo);

@@ -60,9 +60,14 @@ void JobLaws::OnSubmitted(const v1::JobSubmitted& submitted) {
 void JobLaws::OnEpochStarted(const v1::EpochStarted& started, Job& job) {
   const uint64_t epoch = started.placement().epoch();
   if (epoch <= job.last_epoch) Violate("fencing law", started.job(), absl::StrCat("epoch ", epoch, " began again"));
+  for (const v1::Member& member : started.placement().members()) {
+    if (numerics_classes_[member.worker()] == numerics_classes_[started.placement().members(0).worker()]) continue;
+    Violate("bitwise law", started.job(), "its members are of different numerics classes");
+  }
   job.last_epoch = epoch;
   job.epoch_began = world_.now();
-  if (job.reference != nullptr) return;
+  // A job that went back to the queue may get other workers; its model depends on how many there are.
+  if (job.ever_committed > 0) return;
   job.plan = PlanOf(job.spec, static_cast<uint32_t>(started.placement().members_size()));
   job.reference = std::make_unique<ReferenceTraining>(job.spec, job.plan);
 }

@@ -29,6 +29,8 @@ class JobLaws {
 
   // In the order of the journal.
   void OnAppended(const v1::JournalEntry& entry);
+  // Old steps are not there any more.
+  void OnCompacted() { was_compacted_ = true; }
   // All that is left of it after a loss of power.
   void OnPowerLost(const std::vector<v1::JournalEntry>& journal);
 
@@ -42,10 +44,15 @@ class JobLaws {
                 const v1::CommitRecord& last_commit);
   // Gradients that a worker has voted on are gone, and were not applied.
   void OnGradientsDropped(const std::string& worker, const JobId& job, uint64_t step);
+  // Whose numbers are comparable: of the workers that have this name.
+  void SetNumericsClass(const std::string& worker, const std::string& numerics_class) {
+    numerics_classes_[worker] = numerics_class;
+  }
   void OnManifest(const JobId& job, const v1::CheckpointManifest& manifest);
 
   uint64_t LastStep(const std::string& job) const;  // that is journalled
   bool power_was_lost() const { return power_was_lost_; }
+  bool was_compacted() const { return was_compacted_; }
 
  private:
   struct Job {
@@ -70,8 +77,10 @@ class JobLaws {
   World& world_;
   std::map<std::string, Job> jobs_;
   std::set<std::string> submissions_;
+  std::map<std::string, std::string> numerics_classes_;
   uint64_t last_sequence_ = 0;
   bool power_was_lost_ = false;
+  bool was_compacted_ = false;
 };
 
 }  // namespace stagecoach::simulation

@@ -42,7 +42,7 @@ void ProgramRun::Wake() {
 }
 
 void ProgramRun::Interrupt(const absl::Status& reason) {
-  if (ended_) return;
+  if (ended_ || (computing_ && context_.trouble.wedged)) return;
   ended_ = true;
   context_.process.After(context_.world.random.Between(absl::ZeroDuration(), kLongestInterrupt),
                          [on_end = context_.on_end, reason] { on_end(reason); });

@@ -22,9 +22,11 @@ namespace stagecoach::simulation {
 
 // Troubles of a worker's device, for whatever runs on it next.
 struct DeviceTrouble {
-  bool hangs = false;       // the next instruction never ends by itself
-  bool fails = false;       // the next instruction fails
-  absl::Duration slowness;  // of each instruction
+  bool hangs = false;               // the next instruction never ends by itself
+  bool wedged = false;              // nor when it is interrupted
+  bool fails = false;               // the next instruction fails
+  absl::Duration slowness;          // of each instruction
+  absl::Duration command_slowness;  // of everything else
 };
 
 // One run of a stage program on the toy model, in virtual time: computes where the real one does, and waits where it

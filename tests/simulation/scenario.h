@@ -2,10 +2,12 @@
 #define STAGECOACH_TESTS_SIMULATION_SCENARIO_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/time/time.h"
 #include "coordinator/fleet/fleet_options.h"
+#include "coordinator/journal_compaction.h"
 #include "tests/simulation/random.h"
 
 namespace stagecoach::simulation {
@@ -18,10 +20,15 @@ enum class Fault {
   kIsolateHost,       // nothing arrives for a while
   kBreakSession,      // the ends are told
   kBreakSilently,     // they are not
+  kFlapNetwork,       // session and transfers are reset together
+  kResetTransfers,    // the session lives on
+  kIsolateTransfers,  // none is lost, none arrives
   kHangDevice,        // an instruction that never ends by itself
+  kWedgeDevice,       // nor when it is interrupted; somebody kills the process
   kFailDevice,        //
   kLoseTransfer,      // of one tensor
   kSlowDevice,        // not a fault: nobody may be blamed for it
+  kSlowCommands,      // nor for this: stages, updates and shards take long
   kLeave,             // SIGTERM
   kCrashCoordinator,  // at some point of some decision
   kLosePower,         // of the coordinator's host
@@ -31,20 +38,25 @@ enum class Fault {
 };
 inline constexpr int kNumFaults = static_cast<int>(Fault::kBreakFollowers) + 1;
 
+enum class Request { kCancel, kPause, kResume, kFollow, kSubmitAgain };
+struct ClientCall {
+  absl::Duration at;
+  Request request;
+};
+
 struct JobPlanned {
   absl::Duration at;
   uint32_t degree = 1;
   uint64_t steps = 1;
   uint64_t validation_interval = 0;
-  absl::Duration cancel_at = absl::InfiniteDuration();
-  absl::Duration pause_at = absl::InfiniteDuration();
-  absl::Duration resume_at = absl::InfiniteDuration();
-  absl::Duration follow_at = absl::InfiniteDuration();  // by a second follower
+  std::vector<ClientCall> calls;
 };
 
 // What a seed stands for, but for the luck of each moment.
 struct Scenario {
   uint32_t num_workers = 1;
+  uint32_t num_classes = 1;                             // of numerics, which the workers have in turn
+  std::optional<JournalCompaction::Limits> compaction;  // nullopt: as in the product, which is never reached here
   std::vector<JobPlanned> jobs;
   FleetOptions fleet;
   bool benign = false;        // faults that lose nothing: no job may fail by them

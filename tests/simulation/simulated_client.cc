@@ -41,6 +41,7 @@ void SimulatedFollower::OnEvent(const v1::JobEvent& event) {
   }
   token_ = event.sequence();
   if (event.has_step()) OnStep(event);
+  if (event.has_validation()) OnValidation(event.validation());
   if (event.has_status() && HasEnded(event.status().state())) saw_end_ = true;
 }
 
@@ -50,9 +51,21 @@ void SimulatedFollower::OnStep(const v1::JobEvent& event) {
   last_step_ = std::max(step, last_step_.value_or(0));
   if (step == expected) return;
   // A loss of power takes steps away that are run again, with the same bits: the reader shows each number once. Steps
-  // that only workers remember are announced as missing.
-  if (laws_.power_was_lost() && (step < expected || step == expected + event.num_missing())) return;
+  // that only workers remember, and old ones of a journal that was made smaller, are announced as missing.
+  if (laws_.power_was_lost() && step < expected) return;
+  if ((laws_.power_was_lost() || laws_.was_compacted()) && step == expected + event.num_missing()) return;
   Violate(absl::StrCat("step ", step, " was seen where step ", expected, " comes next"));
+}
+
+void SimulatedFollower::OnValidation(const v1::Validation& validation) {
+  const bool again = validation.step() <= last_validated_step_;
+  last_validated_step_ = std::max(last_validated_step_, validation.step());
+  if (again && !laws_.power_was_lost())
+    Violate(absl::StrCat("the validation after step ", validation.step(), " came twice"));
+  if (!last_step_.has_value()) return;  // it follows what happens from now on
+  if (validation.step() > *last_step_ || (validation.step() < *last_step_ && !laws_.power_was_lost())) {
+    Violate(absl::StrCat("the validation after step ", validation.step(), " came after step ", *last_step_));
+  }
 }
 
 void SimulatedFollower::OnEnd(const absl::Status& why) {
@@ -104,6 +117,11 @@ void SimulatedClient::Submit() {
           return world_.violations.Report("submission",
                                           absl::StrCat(spec_.name(), " was refused: ", job.status().message()));
         }
+        if (job_.has_value() && *job_ != job->value()) {
+          return world_.violations.Report("submission",
+                                          absl::StrCat(spec_.name(), " is ", *job_, " and ", job->value()));
+        }
+        if (job_.has_value()) return;
         job_ = job->value();
         Follow(/*only_new=*/false);
       });
@@ -116,16 +134,19 @@ void SimulatedClient::AskAboutJob(const std::string& what, std::function<Input(u
       [](const absl::StatusOr<JobId>&) {});
 }
 
-void SimulatedClient::Cancel() {
-  AskAboutJob("cancel", [](uint64_t request, const JobId& job) -> Input { return CancelRequested{request, job}; });
-}
-
-void SimulatedClient::Pause() {
-  AskAboutJob("pause", [](uint64_t request, const JobId& job) -> Input { return PauseRequested{request, job}; });
-}
-
-void SimulatedClient::Resume() {
-  AskAboutJob("resume", [](uint64_t request, const JobId& job) -> Input { return ResumeRequested{request, job}; });
+void SimulatedClient::Do(Request request) {
+  switch (request) {
+    case Request::kCancel:
+      return AskAboutJob("cancel", [](uint64_t id, const JobId& job) -> Input { return CancelRequested{id, job}; });
+    case Request::kPause:
+      return AskAboutJob("pause", [](uint64_t id, const JobId& job) -> Input { return PauseRequested{id, job}; });
+    case Request::kResume:
+      return AskAboutJob("resume", [](uint64_t id, const JobId& job) -> Input { return ResumeRequested{id, job}; });
+    case Request::kFollow:
+      return Follow(/*only_new=*/true);
+    case Request::kSubmitAgain:
+      return Submit();
+  }
 }
 
 void SimulatedClient::Follow(bool only_new) {

@@ -14,6 +14,7 @@
 #include "stagecoach/v1/job.pb.h"
 #include "tests/simulation/follow_stream.h"
 #include "tests/simulation/job_laws.h"
+#include "tests/simulation/scenario.h"
 #include "tests/simulation/simulated_coordinator.h"
 #include "tests/simulation/world.h"
 
@@ -36,6 +37,7 @@ class SimulatedFollower {
   void Dial();
   void OnEvent(const v1::JobEvent& event);
   void OnStep(const v1::JobEvent& event);
+  void OnValidation(const v1::Validation& validation);
   void OnEnd(const absl::Status& why);
   void Violate(const std::string& what);
 
@@ -47,6 +49,7 @@ class SimulatedFollower {
   std::shared_ptr<FollowStream> stream_;
   std::optional<uint64_t> token_;  // of the last event that was seen
   std::optional<uint64_t> last_step_;
+  uint64_t last_validated_step_ = 0;
   bool saw_end_ = false;
   bool done_ = false;
 };
@@ -57,16 +60,14 @@ class SimulatedClient {
   SimulatedClient(World& world, const JobLaws& laws, FindCoordinator find, v1::JobSpec spec);
 
   void Submit();
-  void Cancel();
-  void Pause();
-  void Resume();
-  void Follow(bool only_new);
+  void Do(Request request);
 
   const std::optional<std::string>& job() const { return job_; }
   const v1::JobSpec& spec() const { return spec_; }
   bool followers_done() const;
 
  private:
+  void Follow(bool only_new);
   using MakeInput = std::function<Input(uint64_t)>;
   void Ask(const std::string& what, MakeInput make_input, SimulatedCoordinator::Answer answer);
   void AskAboutJob(const std::string& what, std::function<Input(uint64_t, const JobId&)> make_input);

@@ -6,9 +6,10 @@
 #include <variant>
 
 #include "absl/strings/str_cat.h"
-#include "common/check.h"
+#include "common/status_macros.h"
 #include "coordinator/deadlines.h"
 #include "coordinator/decide.h"
+#include "coordinator/descriptions.h"
 #include "coordinator/jobs/job_events.h"
 #include "coordinator/jobs/job_state.h"
 #include "tests/simulation/plan_catalog.h"
@@ -16,7 +17,6 @@
 namespace stagecoach::simulation {
 namespace {
 
-constexpr uint64_t kSequenceLeap = uint64_t{1} << 20;             // of CoordinatorStarted: journal.proto
 constexpr absl::Duration kLongestTurn = absl::Microseconds(100);  // from one input to the next
 
 SyncMode SyncModeOf(const v1::JournalEntry& entry) {
@@ -37,24 +37,40 @@ bool IsAboutJob(const v1::WorkerMessage& message) {
 }  // namespace
 
 SimulatedCoordinator::SimulatedCoordinator(World& world, JobLaws& laws, SimulatedDisk& disk,
-                                           const CoordinatorTrouble& trouble, const FleetOptions& options,
+                                           const CoordinatorTrouble& trouble, const Scenario& scenario,
                                            std::function<void()> on_death)
     : world_(world),
       laws_(laws),
       trouble_(trouble),
+      compaction_(scenario.compaction.value_or(JournalCompaction::Limits{})),
       on_death_(std::move(on_death)),
       process_(world.scheduler),
       store_(world, laws, disk),
-      state_(options),
+      state_(scenario.fleet),
       followers_(event_log_, log_book_) {}
 
-void SimulatedCoordinator::Start() {
-  const absl::Status replayed = store_.ReadAll([this](const v1::JournalEntry& entry) {
+absl::Status SimulatedCoordinator::Replay() {
+  JournalCompaction compaction(compaction_);
+  STAGECOACH_RETURN_IF_ERROR(store_.ReadAll([&](const v1::JournalEntry& entry) {
     if (absl::Status status = state_.Check(entry); !status.ok()) return status;
     state_.Apply(entry);
     Record(entry);
+    compaction.Count(entry);
     return absl::OkStatus();
-  });
+  }));
+  if (!compaction.IsWorthwhile()) return absl::OkStatus();
+  std::vector<v1::JournalEntry> kept;
+  STAGECOACH_RETURN_IF_ERROR(store_.ReadAll([&](const v1::JournalEntry& entry) {
+    std::optional<v1::JournalEntry> left = compaction.Keep(entry);
+    if (left.has_value()) kept.push_back(*std::move(left));
+    return absl::OkStatus();
+  }));
+  store_.Snapshot(kept, state_.last_sequence()).IgnoreError();
+  return absl::OkStatus();
+}
+
+void SimulatedCoordinator::Start() {
+  const absl::Status replayed = Replay();
   if (!replayed.ok()) return world_.violations.Report("journal", replayed.message());
   world_.Note("coordinator: term ", state_.term().value() + 1, " begins");
   v1::JournalEntry started;
@@ -117,8 +133,20 @@ void SimulatedCoordinator::Ask(std::function<Input(uint64_t)> make_input, Answer
   Post([this, request, make_input = std::move(make_input)] { Handle(make_input(request)); });
 }
 
+void SimulatedCoordinator::Look() const {
+  const v1::ListJobsResponse jobs = ListJobs(state_);
+  const v1::ListWorkersResponse workers = ListWorkers(state_, process_.now());
+  for (const auto& [id, job] : state_.jobs()) DescribeJob(job);
+  if (static_cast<size_t>(jobs.jobs_size()) != state_.jobs().size())
+    world_.violations.Report("lists", "a job is missing");
+  if (static_cast<size_t>(workers.workers_size()) != state_.workers().size()) {
+    world_.violations.Report("lists", "a worker is missing");
+  }
+}
+
 void SimulatedCoordinator::Follow(const v1::FollowJobRequest& request, std::shared_ptr<FollowStream> stream) {
   streams_.push_back(stream);
+  Look();
   Post([this, request, stream] {
     const auto job = state_.jobs().find(JobId(request.job()));
     if (job == state_.jobs().end()) return stream->End(absl::NotFoundError("there is no such job"));
@@ -220,7 +248,7 @@ void SimulatedCoordinator::NoteDecision(const Input& input, const Decision& deci
 }
 
 absl::Status SimulatedCoordinator::Append(v1::JournalEntry entry, CoordinatorTerm term) {
-  entry.set_sequence(state_.last_sequence() + (entry.has_coordinator_started() ? kSequenceLeap : 1));
+  entry.set_sequence(NextSequence(state_, entry));
   entry.set_coordinator_term(term.value());
   if (const absl::Status checked = state_.Check(entry); !checked.ok()) {
     world_.violations.Report("journal", checked.message());

@@ -24,6 +24,7 @@
 #include "tests/simulation/job_laws.h"
 #include "tests/simulation/network.h"
 #include "tests/simulation/process.h"
+#include "tests/simulation/scenario.h"
 #include "tests/simulation/simulated_journal.h"
 #include "tests/simulation/world.h"
 
@@ -42,7 +43,7 @@ class SimulatedCoordinator {
  public:
   // `on_death`: it has ended by itself, at a crash point or since its journal could not be written.
   SimulatedCoordinator(World& world, JobLaws& laws, SimulatedDisk& disk, const CoordinatorTrouble& trouble,
-                       const FleetOptions& options, std::function<void()> on_death);
+                       const Scenario& scenario, std::function<void()> on_death);
 
   // Replays the journal and begins.
   void Start();
@@ -58,6 +59,8 @@ class SimulatedCoordinator {
   // Answered once; UNAVAILABLE when the coordinator dies first.
   using Answer = std::function<void(const absl::StatusOr<JobId>&)>;
   void Ask(std::function<Input(uint64_t)> make_input, Answer answer);
+  // What clients may see at any time.
+  void Look() const;
   void Follow(const v1::FollowJobRequest& request, std::shared_ptr<FollowStream> stream);
   void BreakFollowers();
 
@@ -69,6 +72,7 @@ class SimulatedCoordinator {
     std::function<void()> run;
   };
 
+  absl::Status Replay();
   void Post(std::function<void()> run);
   void SchedulePump();
   void Pump();
@@ -102,6 +106,7 @@ class SimulatedCoordinator {
   World& world_;
   JobLaws& laws_;
   const CoordinatorTrouble& trouble_;
+  const JournalCompaction::Limits compaction_;
   const std::function<void()> on_death_;
   Process process_;
   SimulatedStore store_;

@@ -76,7 +76,8 @@ void SimulatedExecutor::Answer(Body body) {
 }
 
 void SimulatedExecutor::Later(absl::Duration longest, std::function<void()> take) {
-  process_.After(to_.world.random.Between(absl::Microseconds(100), longest), std::move(take));
+  process_.After(to_.world.random.Between(absl::Microseconds(100), longest) + trouble.command_slowness,
+                 std::move(take));
 }
 
 void SimulatedExecutor::Forgetting(const std::function<void()>& forget) {
@@ -188,7 +189,7 @@ absl::Status SimulatedExecutor::CheckMayRun(const v1::RunStep& order) const {
 }
 
 void SimulatedExecutor::Begin(RunCommand& command) {
-  Later(absl::Milliseconds(1), [this, &command] {
+  process_.After(absl::Microseconds(100), [this, &command] {
     const v1::RunStep& order = command.order;
     if (const absl::Status may = CheckMayRun(order); !may.ok()) {
       return Answer(ExecutorFailure{may, Step(order.step()), ""});

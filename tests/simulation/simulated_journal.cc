@@ -19,6 +19,18 @@ absl::Status SimulatedStore::Append(const v1::JournalEntry& entry, SyncMode sync
   return absl::OkStatus();
 }
 
+absl::Status SimulatedStore::Snapshot(const std::vector<v1::JournalEntry>& entries, uint64_t up_to_sequence) {
+  if (disk_.is_full) return absl::ResourceExhaustedError("the disk is full");
+  std::vector<v1::JournalEntry> stored = entries;
+  for (v1::JournalEntry& entry : disk_.entries) {
+    if (entry.sequence() > up_to_sequence) stored.push_back(std::move(entry));
+  }
+  disk_.entries = std::move(stored);
+  disk_.num_synced = disk_.entries.size();
+  laws_.OnCompacted();
+  return absl::OkStatus();
+}
+
 absl::Status SimulatedStore::ReadAll(const std::function<absl::Status(const v1::JournalEntry&)>& visit) const {
   for (const v1::JournalEntry& entry : disk_.entries) STAGECOACH_RETURN_IF_ERROR(visit(entry));
   return absl::OkStatus();

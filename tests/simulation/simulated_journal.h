@@ -2,6 +2,7 @@
 #define STAGECOACH_TESTS_SIMULATION_SIMULATED_JOURNAL_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <vector>
 
@@ -33,9 +34,7 @@ class SimulatedStore final : public Store {
   absl::Status Lock() override { return absl::OkStatus(); }
   absl::Status Append(const v1::JournalEntry& entry, SyncMode sync) override;
   absl::Status ReadAll(const std::function<absl::Status(const v1::JournalEntry&)>& visit) const override;
-  absl::Status Snapshot(const std::vector<v1::JournalEntry>& /*entries*/, uint64_t /*up_to_sequence*/) override {
-    return absl::UnimplementedError("nothing is compacted in a simulation");
-  }
+  absl::Status Snapshot(const std::vector<v1::JournalEntry>& entries, uint64_t up_to_sequence) override;
 
  private:
   World& world_;

@@ -28,11 +28,11 @@ bool EndsTheWorker(const absl::Status& why) {
   return absl::IsAborted(why) || absl::IsFailedPrecondition(why) || absl::IsInvalidArgument(why);
 }
 
-AgentOptions OptionsOf(const std::string& name, uint64_t incarnation) {
+AgentOptions OptionsOf(const std::string& name, uint64_t incarnation, const std::string& numerics_class) {
   AgentOptions options;
   options.worker = WorkerId(name);
   options.incarnation = Incarnation(incarnation);
-  options.numerics_class = "toy";
+  options.numerics_class = numerics_class;
   options.memory_bytes = uint64_t{1} << 30;
   options.max_threads = 2;
   options.session.welcome_timeout = absl::Seconds(2);
@@ -44,10 +44,11 @@ AgentOptions OptionsOf(const std::string& name, uint64_t incarnation) {
 
 }  // namespace
 
-SimulatedWorker::SimulatedWorker(Surroundings surroundings, const std::string& name, uint64_t incarnation)
+SimulatedWorker::SimulatedWorker(Surroundings surroundings, const std::string& name, uint64_t incarnation,
+                                 const std::string& numerics_class)
     : to_(surroundings),
       host_(absl::StrCat(name, "/", incarnation)),
-      options_(OptionsOf(name, incarnation)),
+      options_(OptionsOf(name, incarnation, numerics_class)),
       process_(to_.world.scheduler),
       fence_laws_(to_.world, name, incarnation),
       rules_(options_.session, incarnation, process_.now()),

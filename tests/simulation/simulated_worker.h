@@ -23,7 +23,8 @@ namespace stagecoach::simulation {
 // Interrupts and HeldState are the real ones; the glue around them is repeated here, without threads.
 class SimulatedWorker {
  public:
-  SimulatedWorker(Surroundings surroundings, const std::string& name, uint64_t incarnation);
+  SimulatedWorker(Surroundings surroundings, const std::string& name, uint64_t incarnation,
+                  const std::string& numerics_class);
 
   void Kill(bool silent);  // silent: the host goes with it
   void Stop() { process_.Stop(); }

@@ -37,11 +37,12 @@ class Simulation {
         data_(world_),
         laws_(world_),
         to_{world_, network_, data_, laws_},
-        coordinator_(to_, scenario_.fleet) {
+        coordinator_(to_, scenario_) {
     running_world = &world_;
     running_seed = options.seed;
     for (uint32_t i = 0; i < scenario_.num_workers; ++i) {
-      workers_.push_back(std::make_unique<WorkerHost>(to_, absl::StrCat("w", i)));
+      workers_.push_back(
+          std::make_unique<WorkerHost>(to_, absl::StrCat("w", i), absl::StrCat("class ", i % scenario_.num_classes)));
     }
     for (size_t i = 0; i < scenario_.jobs.size(); ++i) PlanJobs(i, scenario_.jobs[i], options.seed);
     faults_ = std::make_unique<FaultInjector>(to_, scenario_, coordinator_, workers_);
@@ -70,14 +71,9 @@ class Simulation {
         world_, laws_, [this] { return coordinator_.current(); }, spec));
     SimulatedClient& client = *clients_.back();
     world_.scheduler.After(job.at, [&client] { client.Submit(); });
-    At(job.cancel_at, [&client] { client.Cancel(); });
-    At(job.pause_at, [&client] { client.Pause(); });
-    At(job.resume_at, [&client] { client.Resume(); });
-    At(job.follow_at, [&client] { client.Follow(/*only_new=*/true); });
-  }
-
-  void At(absl::Duration time, std::function<void()> action) {
-    if (time != absl::InfiniteDuration()) world_.scheduler.After(time, std::move(action));
+    for (const ClientCall& call : job.calls) {
+      world_.scheduler.After(call.at, [&client, call] { client.Do(call.request); });
+    }
   }
 
   // Nobody keeps a job paused for ever.
@@ -91,7 +87,7 @@ class Simulation {
       const auto job = coordinator_.state().jobs().find(JobId(*client->job()));
       if (job == coordinator_.state().jobs().end()) continue;
       all_ended = all_ended && HasEnded(job->second.history.state);
-      if (job->second.history.state == v1::JOB_STATE_PAUSED) client->Resume();
+      if (job->second.history.state == v1::JOB_STATE_PAUSED) client->Do(Request::kResume);
     }
     if (!all_ended) world_.scheduler.After(absl::Seconds(1), [this] { ResumeJobs(); });
   }
@@ -137,6 +133,10 @@ class Simulation {
       if (!client->followers_done()) {
         world_.violations.Report("followers", absl::StrCat(client->spec().name(), ": the end was not shown"));
       }
+    }
+    for (const auto& [id, worker] : coordinator_.state().workers()) {
+      if (!worker.job.has_value() && (!worker.clearing || !worker.session.has_value())) continue;
+      world_.violations.Report("released", absl::StrCat("the coordinator takes worker ", id.value(), " for busy"));
     }
     for (const auto& host : workers_) {
       if (!host->current().alive() || !host->current().holds_job()) continue;

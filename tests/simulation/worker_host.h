@@ -14,13 +14,17 @@ namespace stagecoach::simulation {
 // somebody has given up.
 class WorkerHost {
  public:
-  WorkerHost(Surroundings surroundings, std::string name) : to_(surroundings), name_(std::move(name)) { Start(); }
+  WorkerHost(Surroundings surroundings, std::string name, std::string numerics_class)
+      : to_(surroundings), name_(std::move(name)), numerics_class_(std::move(numerics_class)) {
+    to_.laws.SetNumericsClass(name_, numerics_class_);
+    Start();
+  }
 
   void Start() {
     // Incarnations are random numbers: nothing may take a larger one for the newer.
     const uint64_t incarnation = 1 + to_.world.random.Below(1'000'000'000);
     to_.world.Note("worker ", name_, "/", incarnation, " starts");
-    processes_.push_back(std::make_unique<SimulatedWorker>(to_, name_, incarnation));
+    processes_.push_back(std::make_unique<SimulatedWorker>(to_, name_, incarnation, numerics_class_));
   }
   SimulatedWorker& current() { return *processes_.back(); }
   const std::string& name() const { return name_; }
@@ -29,15 +33,18 @@ class WorkerHost {
   void Heal() {
     for (const auto& process : processes_) {
       to_.network.Isolate(process->host(), false);
-      process->trouble() = {};
+      // A device that is wedged stays so until somebody kills the process.
+      if (!process->trouble().wedged) process->trouble() = {};
       if (process->alive() && process->stopped()) process->Continue();
     }
+    to_.data.Isolate(name_, false);
     if (!current().alive()) Start();
   }
 
  private:
   const Surroundings to_;
   const std::string name_;
+  const std::string numerics_class_;
   std::vector<std::unique_ptr<SimulatedWorker>> processes_;  // the newest last; the dead are kept: they are referred to
 };
 
