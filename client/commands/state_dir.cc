@@ -16,7 +16,8 @@ namespace {
 std::string NameAfter(const std::string& state_dir) {
   std::string name = std::filesystem::path(state_dir).filename();
   std::replace_if(
-      name.begin(), name.end(), [](char c) { return !absl::ascii_isalnum(c) && c != '-' && c != '_' && c != '.'; },
+      name.begin(), name.end(),
+      [](char c) { return !absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '-' && c != '_' && c != '.'; },
       '-');
   return name.empty() ? kLocalContext : name;
 }

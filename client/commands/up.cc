@@ -109,11 +109,11 @@ int RunInForeground(const LocalCluster::Options& options) {
 
 // The other end of RunDetached's pipe: "ok" and the summary, or the exit code and the message.
 int RunAsSupervisor(const LocalCluster::Options& options) {
-  const int report = DetachedProcess::kReportDescriptor;
-  fcntl(report, F_SETFD, FD_CLOEXEC);
-  const auto say = [report](const std::string& text) {
-    (void)!write(report, text.data(), text.size());
-    close(report);
+  constexpr int kReport = DetachedProcess::kReportDescriptor;
+  fcntl(kReport, F_SETFD, FD_CLOEXEC);
+  const auto say = [](const std::string& text) {
+    (void)!write(kReport, text.data(), text.size());
+    close(kReport);
   };
   bool up = false;
   const absl::Status status = RunCluster(options, SupervisorLog(options.state_dir), [&](const std::string& summary) {
