@@ -85,7 +85,8 @@ Coordinator::Coordinator(Options options)
                .post_result =
                    [this](Input input) {
                      // Lost only when the coordinator has stopped: there are fewer effects than reserved places.
-                     queue_.PushReserved([this, input = std::move(input)] { Handle(input); }).IgnoreError();
+                     queue_.PushReserved([this, input = std::move(input)]() mutable { Handle(std::move(input)); })
+                         .IgnoreError();
                    },
                .answer =
                    [this](uint64_t request, absl::StatusOr<JobId> answer) {
@@ -138,7 +139,7 @@ absl::Status Coordinator::Compact(JournalCompaction& compaction) {
 void Coordinator::Loop() {
   loop_id_ = std::this_thread::get_id();
   while (true) {
-    const absl::Duration deadline = NextDeadline(state_);
+    const absl::Duration deadline = halted_.ok() ? NextDeadline(state_) : absl::InfiniteDuration();
     const absl::Duration wait = runner_.followers().AnyoneIsBehind()
                                     ? absl::ZeroDuration()
                                     : std::min(deadline - options_.clock.Now(), kLongestWait);
@@ -154,8 +155,9 @@ void Coordinator::Loop() {
   runner_.EndAllSessions(why);
 }
 
-void Coordinator::Handle(const Input& input) {
-  std::vector<Input> inputs = {input};
+void Coordinator::Handle(Input input) {
+  std::vector<Input> inputs;
+  inputs.push_back(std::move(input));
   // Most inputs have no consequences, and those that have settle.
   for (size_t i = 0; i < inputs.size() && halted_.ok(); ++i) {
     Decision decision = Decide(options_.clock.Now(), state_, inputs[i]);
@@ -188,8 +190,8 @@ absl::StatusOr<SessionId> Coordinator::ConnectWorker(const v1::Hello& hello, Inc
 }
 
 absl::Status Coordinator::Deliver(SessionId session, v1::WorkerMessage message, std::function<void()> handled) {
-  return queue_.Push([this, said = WorkerSaid{session, std::move(message)}, handled = std::move(handled)] {
-    Handle(said);
+  return queue_.Push([this, said = WorkerSaid{session, std::move(message)}, handled = std::move(handled)]() mutable {
+    Handle(std::move(said));
     handled();
   });
 }

@@ -98,7 +98,7 @@ class Coordinator {
   absl::Status Replay();
   absl::Status Compact(JournalCompaction& compaction);
   void Loop();
-  void Handle(const Input& input);
+  void Handle(Input input);
   void Halt(const absl::Status& why);
   // Runs `ask` on the coordinator's thread and waits for what it returns.
   template <typename T>

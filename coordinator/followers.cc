@@ -1,23 +1,14 @@
 #include "coordinator/followers.h"
 
 #include <algorithm>
-#include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 
 namespace stagecoach {
 namespace {
 
-// Of a follower that is behind, before others have their turn: well under a millisecond.
-constexpr int kPortion = 256;
-
-// Where one reader of a job's events is.
-struct EventPosition {
-  uint64_t index = 0;
-  uint64_t num_missing = 0;  // before the event at `index`
-  std::optional<v1::JobEvent> first;
-};
+// Of a follower that is behind, before others have their turn: well under a tenth of a millisecond.
+constexpr int kPortion = 64;
 
 std::function<bool(const v1::LogRecord&)> MatchesRequest(const v1::FollowLogsRequest& request) {
   return [request](const v1::LogRecord& record) {
@@ -38,61 +29,73 @@ void Followers::Insert(FollowerId id, Entry entry) {
 void Followers::Add(FollowerId id, const v1::FollowJobRequest& request, const v1::JobStatus& status, bool has_ended,
                     JobFollower follower) {
   const JobId job(request.job());
-  const auto position = std::make_shared<EventPosition>();
+  EventReader reader;
+  reader.on_event = std::move(follower.on_event);
   if (request.only_new()) {
-    position->index = events_.End(job);
-    position->first.emplace();
-    position->first->set_sequence(events_.LastSequence(job));
-    *position->first->mutable_status() = status;
+    reader.index = events_.End(job);
+    reader.first.emplace();
+    reader.first->set_sequence(events_.LastSequence(job));
+    *reader.first->mutable_status() = status;
   } else {
-    position->index = events_.IndexAfter(job, request.after_sequence());
-    position->num_missing = events_.NumMissing(job, request.after_sequence());
+    reader.index = events_.IndexAfter(job, request.after_sequence());
+    reader.num_missing = events_.NumMissing(job, request.after_sequence());
   }
-  auto deliver = [this, job, position, on_event = std::move(follower.on_event)](const Entry& entry) {
-    if (position->first.has_value() && !on_event(*position->first).ok()) return Progress::kDropped;
-    position->first.reset();
-    for (int i = 0; i < kPortion; ++i) {
-      const uint64_t expected = position->index;
-      const v1::JobEvent* event = events_.Find(job, position->index);
-      if (event == nullptr) return entry.job_has_ended ? Progress::kEnded : Progress::kWaits;
-      const uint64_t missing = std::exchange(position->num_missing, 0) + (position->index - expected);
-      ++position->index;
-      absl::Status sent;
-      if (missing == 0) {
-        sent = on_event(*event);
-      } else {
-        v1::JobEvent marked = *event;
-        marked.set_num_missing(event->num_missing() + missing);
-        sent = on_event(marked);
-      }
-      if (!sent.ok()) return Progress::kDropped;
-    }
-    return Progress::kMore;
-  };
-  Insert(id, {job, has_ended, std::move(deliver), std::move(follower.on_end)});
+  Insert(id, {job, has_ended, std::move(reader), std::move(follower.on_end)});
 }
 
 void Followers::Add(FollowerId id, const v1::FollowLogsRequest& request, CoordinatorTerm term, bool has_ended,
                     LogFollower follower) {
   const JobId job(request.job());
-  const auto matches = MatchesRequest(request);
-  uint64_t start = request.after().coordinator_term() == term.value() ? request.after().sequence() : 0;
-  if (request.tail() > 0) start = std::max(start, log_.SequenceBeforeTail(job, request.tail(), matches));
-  const auto sequence = std::make_shared<uint64_t>(start);
+  LogReader reader;
+  reader.on_line = std::move(follower.on_line);
+  reader.matches = MatchesRequest(request);
+  if (request.after().coordinator_term() == term.value()) reader.sequence = request.after().sequence();
+  if (request.tail() > 0) {
+    reader.sequence = std::max(reader.sequence, log_.SequenceBeforeTail(job, request.tail(), reader.matches));
+  }
   // Without `follow` the log ends where it now ends.
-  const uint64_t end = request.follow() ? UINT64_MAX : log_.LastSequence(job);
-  auto deliver = [this, job, sequence, end, matches, on_line = std::move(follower.on_line)](const Entry& entry) {
-    for (int i = 0; i < kPortion; ++i) {
-      const v1::LogRecord* record = log_.FindAfter(job, *sequence);
-      if (record == nullptr || record->token().sequence() > end) {
-        return entry.job_has_ended || end != UINT64_MAX ? Progress::kEnded : Progress::kWaits;
-      }
-      *sequence = record->token().sequence();
-      if (matches(*record) && !on_line(*record).ok()) return Progress::kDropped;
+  if (!request.follow()) reader.end = log_.LastSequence(job);
+  Insert(id, {job, has_ended, std::move(reader), std::move(follower.on_end)});
+}
+
+absl::Status Followers::EventReader::Send(const v1::JobEvent& event, uint64_t missing) const {
+  if (missing == 0) return on_event(event);
+  v1::JobEvent marked = event;
+  marked.set_num_missing(event.num_missing() + missing);
+  return on_event(marked);
+}
+
+Followers::Progress Followers::EventReader::Deliver(const EventLog& events, const JobId& job, bool job_has_ended) {
+  if (first.has_value() && !on_event(*first).ok()) return Progress::kDropped;
+  first.reset();
+  for (int i = 0; i < kPortion; ++i) {
+    const uint64_t expected = index;
+    const v1::JobEvent* event = events.Find(job, index);
+    if (event == nullptr) return job_has_ended ? Progress::kEnded : Progress::kWaits;
+    const uint64_t missing = std::exchange(num_missing, 0) + (index - expected);
+    ++index;
+    if (!Send(*event, missing).ok()) return Progress::kDropped;
+  }
+  return Progress::kMore;
+}
+
+Followers::Progress Followers::LogReader::Deliver(const LogBook& log, const JobId& job, bool job_has_ended) {
+  for (int i = 0; i < kPortion; ++i) {
+    const v1::LogRecord* record = log.FindAfter(job, sequence);
+    if (record == nullptr || record->token().sequence() > end) {
+      return job_has_ended || end != UINT64_MAX ? Progress::kEnded : Progress::kWaits;
     }
-    return Progress::kMore;
-  };
-  Insert(id, {job, has_ended, std::move(deliver), std::move(follower.on_end)});
+    sequence = record->token().sequence();
+    if (matches(*record) && !on_line(*record).ok()) return Progress::kDropped;
+  }
+  return Progress::kMore;
+}
+
+Followers::Progress Followers::Deliver(Entry& entry) const {
+  if (auto* reader = std::get_if<EventReader>(&entry.reader)) {
+    return reader->Deliver(events_, entry.job, entry.job_has_ended);
+  }
+  return std::get<LogReader>(entry.reader).Deliver(log_, entry.job, entry.job_has_ended);
 }
 
 void Followers::Remove(FollowerId id) {
@@ -122,7 +125,7 @@ void Followers::Pump() {
   for (const FollowerId& id : turn) {
     const auto found = entries_.find(id);
     if (found == entries_.end()) continue;
-    const Progress progress = found->second.deliver(found->second);
+    const Progress progress = Deliver(found->second);
     if (progress == Progress::kMore) continue;
     behind_.erase(id);
     if (progress == Progress::kWaits) continue;

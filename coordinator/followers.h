@@ -5,7 +5,9 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
+#include <variant>
 
 #include "absl/status/status.h"
 #include "common/ids.h"
@@ -54,15 +56,35 @@ class Followers {
 
  private:
   enum class Progress { kMore, kWaits, kEnded, kDropped };
+
+  // Where one reader of a job's events is.
+  struct EventReader {
+    // At most a portion; kEnded when all was sent and nothing more will come.
+    Progress Deliver(const EventLog& events, const JobId& job, bool job_has_ended);
+    absl::Status Send(const v1::JobEvent& event, uint64_t missing) const;
+
+    uint64_t index = 0;
+    uint64_t num_missing = 0;           // before the event at `index`
+    std::optional<v1::JobEvent> first;  // before all others
+    std::function<absl::Status(const v1::JobEvent&)> on_event;
+  };
+  struct LogReader {
+    Progress Deliver(const LogBook& log, const JobId& job, bool job_has_ended);
+
+    uint64_t sequence = 0;      // of the line read last
+    uint64_t end = UINT64_MAX;  // of the last line to read
+    std::function<bool(const v1::LogRecord&)> matches;
+    std::function<absl::Status(const v1::LogRecord&)> on_line;
+  };
   struct Entry {
     JobId job;
     bool job_has_ended = false;
-    // Sends at most a portion; kEnded when all was sent and nothing more will come.
-    std::function<Progress(const Entry&)> deliver;
+    std::variant<EventReader, LogReader> reader;
     std::function<void(const absl::Status&)> on_end;
   };
 
   void Insert(FollowerId id, Entry entry);
+  Progress Deliver(Entry& entry) const;
 
   const EventLog& events_;
   const LogBook& log_;

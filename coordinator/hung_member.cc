@@ -30,6 +30,8 @@ MemberActivity ActivityOf(const WorkerRecord& worker, const JobRecord& job, uint
 std::optional<HungMember> FindHungMember(absl::Duration now, const State& state, const JobRecord& job) {
   const JobProgress& progress = job.progress;
   if (progress.phase != Phase::kTraining && progress.phase != Phase::kEvaluating) return std::nullopt;
+  // Workers of this process cannot be lost, and one that is slow because the host is busy is to be waited for.
+  if (state.options().lease == absl::InfiniteDuration()) return std::nullopt;
   HangInput input;
   input.ordered_at = progress.run_ordered;
   input.step_seconds = progress.plan->planned.plan.step_seconds();
