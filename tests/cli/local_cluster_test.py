@@ -111,7 +111,7 @@ class RestartTest(LocalClusterCase):
         self.assertEqual(after["worker-0"]["incarnation"], before["worker-0"]["incarnation"])
         # A coordinator comes back at the same address, and the workers to it.
         self.kill_and_wait("stagecoach-coordinator")
-        wait_until(lambda: {w["state"] for w in self.workers().values()} == {"IDLE"}, "the workers to dial again")
+        wait_until(lambda: [w["state"] for w in self.workers().values()] == ["IDLE", "IDLE"], "the workers to dial again")
         self.assertEqual({w["pid"] for w in self.workers().values()}, {w["pid"] for w in after.values()})
         self.run_stagecoach("down")
 
