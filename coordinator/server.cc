@@ -56,8 +56,10 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const Options& options) {
 
 void Server::Stop() {
   if (grpc_ == nullptr) return;
-  grpc_->Stop(kStopGrace);
+  // Sessions end with the coordinator, which must not take their ends for those of its workers.
+  grpc_->Close();
   coordinator_->Stop();
+  grpc_->Stop(kStopGrace);
   grpc_.reset();
 }
 

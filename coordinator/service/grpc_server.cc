@@ -87,10 +87,15 @@ std::shared_ptr<grpc::Channel> GrpcServer::InProcessChannel(const grpc::ChannelA
   return server_->InProcessChannel(arguments);
 }
 
-void GrpcServer::Stop(absl::Duration grace) {
+void GrpcServer::Close() {
   if (server_ == nullptr) return;
   if (connections_ != nullptr) connections_->Stop();
   server_->GetHealthCheckService()->SetServingStatus(false);
+}
+
+void GrpcServer::Stop(absl::Duration grace) {
+  if (server_ == nullptr) return;
+  Close();
   streams_.EndAll(absl::UnavailableError("the coordinator stops"));
   server_->Shutdown(std::chrono::system_clock::now() + absl::ToChronoNanoseconds(grace));
   server_->Wait();

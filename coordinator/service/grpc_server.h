@@ -36,8 +36,10 @@ class GrpcServer {
 
   size_t num_streams() const { return streams_.size(); }
 
-  // NOT_SERVING; all streams end with UNAVAILABLE, and calls that come do. Those that are still there after
-  // `grace` are cancelled. Idempotent.
+  // NOT_SERVING, and nobody can connect any more. Idempotent.
+  void Close();
+  // Closes; all streams end with UNAVAILABLE, and calls that come do. Those that are still there after `grace` are
+  // cancelled. To a coordinator that is not stopped the end of a session is a worker's: stop it first. Idempotent.
   void Stop(absl::Duration grace);
 
  private:

@@ -33,7 +33,7 @@ class SessionStream final : public grpc::ServerBidiReactor<v1::WorkerMessage, v1
     const absl::Status status = greeted() ? Deliver() : Connect();
     if (!status.ok()) return Leave(status, status);
     incoming_.Clear();
-    if (MayRead()) StartRead(&incoming_);
+    if (MayRead()) Read();
   }
 
   void OnWriteDone(bool ok) override { writer_.OnWriteDone(ok); }
@@ -106,7 +106,12 @@ class SessionStream final : public grpc::ServerBidiReactor<v1::WorkerMessage, v1
                undelivered_.bytes <= kMaxUndelivered.bytes / 2;
       if (resume) reading_waits_ = false;
     }
-    if (resume) writer_.WhileUnfinished([this] { StartRead(&incoming_); });
+    if (resume) Read();
+  }
+
+  // Not after Finish.
+  void Read() {
+    writer_.WhileUnfinished([this] { StartRead(&incoming_); });
   }
 
   // False: OnHandled will read.

@@ -119,6 +119,33 @@ TEST_F(CoordinatorProcessTest, KnowsItsJobsAfterItWasKilled) {
   EXPECT_EQ(Jobs(*process).jobs(0).status().state(), v1::JOB_STATE_QUEUED);
 }
 
+TEST_F(CoordinatorProcessTest, AJobThatRunsOutlivesSigterm) {
+  auto process = StartAndWait();
+  GrpcWorker worker(process->Dial(), std::make_unique<FakeWorker>("w", Incarnation(1), &FileSystem::Posix()));
+  const auto stub = v1::CoordinatorService::NewStub(process->Dial());
+  v1::SubmitJobRequest submission;
+  *submission.mutable_spec() = CompleteSpec("job", directory_, 1, /*steps=*/1'000'000'000);
+  v1::SubmitJobResponse response;
+  grpc::ClientContext submit_context;
+  ASSERT_TRUE(stub->SubmitJob(&submit_context, submission, &response).ok());
+  grpc::ClientContext context;
+  SetDeadline(context);
+  v1::FollowJobRequest request;
+  request.set_job("job");
+  const auto stream = stub->FollowJob(&context, request);
+  v1::JobEvent event;
+  while (!event.has_step()) ASSERT_TRUE(stream->Read(&event));
+
+  process->Signal(SIGTERM);
+  while (stream->Read(&event)) {
+  }
+  EXPECT_EQ(process->WaitForExit(), 0) << process->Log();
+  process = StartAndWait();
+  ASSERT_EQ(Jobs(*process).jobs_size(), 1);
+  EXPECT_EQ(Jobs(*process).jobs(0).status().state(), v1::JOB_STATE_RECOVERING)
+      << Jobs(*process).jobs(0).status().ShortDebugString();
+}
+
 TEST_F(CoordinatorProcessTest, ASecondOneOnTheSameStateIsRefused) {
   const auto first = StartAndWait();
   const TemporaryDirectory other;
