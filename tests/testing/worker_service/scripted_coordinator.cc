@@ -45,8 +45,8 @@ class StreamReactor final : public grpc::ServerBidiReactor<v1::WorkerMessage, v1
 
  private:
   void OnReadDone(bool ok) override {
-    if (!ok) return received_.Close();
-    STAGECOACH_CHECK(received_.Push(std::move(incoming_)).ok());
+    // What was read is refused when the stream was cancelled meanwhile.
+    if (!ok || !received_.Push(std::move(incoming_)).ok()) return received_.Close();
     incoming_.Clear();
     MutexLock lock(mutex_);
     if (reads_ && !finished_) StartRead(&incoming_);
