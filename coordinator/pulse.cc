@@ -1,5 +1,6 @@
 #include "coordinator/pulse.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -10,19 +11,22 @@ namespace {
 // What a busy host makes of any wait.
 constexpr absl::Duration kUsualLateness = absl::Milliseconds(50);
 
-void GiveTime(absl::Duration late, const State& state, Decision& decision) {
+void GiveTime(absl::Duration now, absl::Duration late, const State& state, Decision& decision) {
+  // What is heard before this look is not of the future.
+  const auto past = [&](absl::Duration time) { return std::min(time + late, now); };
   for (const auto& [id, known] : state.workers()) {
     WorkerRecord worker = known;
     worker.deadline += late;
-    worker.last_seen += late;
-    worker.unmoved_since += late;
+    worker.last_seen = past(worker.last_seen);
+    worker.unmoved_since = past(worker.unmoved_since);
     decision.effects.push_back(ObserveFact{WorkerChanged{std::move(worker)}});
   }
   for (const JobId& id : state.active_jobs()) {
     JobProgress progress = state.jobs().at(id).progress;
     progress.deadline += late;
-    progress.phase_began += late;
-    progress.run_ordered += late;
+    progress.phase_began = past(progress.phase_began);
+    progress.run_ordered = past(progress.run_ordered);
+    for (MemberProgress& member : progress.said) member.answered_at = past(member.answered_at);
     decision.effects.push_back(ObserveFact{ProgressChanged{id, std::move(progress)}});
   }
 }
@@ -42,7 +46,7 @@ std::optional<Decision> OnPulse(absl::Duration now, const State& state) {
   // Workers whose leases were over have hung up: what comes now is as after a restart.
   if (late > options.lease / 2) next.lenient_until = now + options.reattach_timeout;
   Decision decision{{ObserveFact{next}}, absl::StrCat("the coordinator stood still for ", absl::FormatDuration(late))};
-  GiveTime(late, state, decision);
+  GiveTime(now, late, state, decision);
   return decision;
 }
 

@@ -112,6 +112,10 @@ void Inherit(const WorkerRecord& old, WorkerRecord& worker) {
   if (worker.superseded.size() > kMaxSuperseded) worker.superseded.erase(worker.superseded.begin());
 }
 
+bool WasSuperseded(const WorkerRecord& worker, Incarnation incarnation) {
+  return std::count(worker.superseded.begin(), worker.superseded.end(), incarnation) > 0;
+}
+
 bool HoldsJob(const v1::Hello& hello, const JobRecord& job) { return hello.held().job() == job.id.value(); }
 
 // What it holds is of a job that has ended or goes on without it.
@@ -163,30 +167,27 @@ Decision Dismiss(const State& state, const WorkerRecord& worker) {
 }  // namespace
 
 Decision OnWorkerConnected(absl::Duration now, const State& state, const WorkerConnected& input) {
-  Decision decision;
-  WorkerRecord worker = NewRecord(now, state.options(), input);
   const auto found = state.workers().find(input.worker);
+  const WorkerRecord* old = found == state.workers().end() ? nullptr : &found->second;
+  if (old != nullptr && WasSuperseded(*old, input.incarnation)) {
+    return Decision{{EndSession{input.session, absl::AbortedError("another process has taken this worker's place")}},
+                    absl::StrCat("worker ", input.worker.value(), ": an incarnation that was replaced is refused")};
+  }
   const absl::Status taken_over = absl::AbortedError(
       absl::StrCat("worker ", input.worker.value(), " has dialled again, as incarnation ", input.incarnation.value()));
-  if (found != state.workers().end()) {
-    const WorkerRecord& old = found->second;
-    if (std::count(old.superseded.begin(), old.superseded.end(), input.incarnation) > 0) {
-      return Decision{{EndSession{input.session, absl::AbortedError("another process has taken this worker's place")}},
-                      absl::StrCat("worker ", input.worker.value(), ": an incarnation that was replaced is refused")};
-    }
-    if (old.session.has_value()) decision.effects.push_back(EndSession{*old.session, taken_over});
-    Inherit(old, worker);
-  }
+  Decision decision;
+  if (old != nullptr && old->session.has_value()) decision.effects.push_back(EndSession{*old->session, taken_over});
   const std::optional<Membership> member = FindMembership(state, input.worker);
   const bool returns = member.has_value() && member->incarnation == input.incarnation;
   if (member.has_value() && !returns) Extend(decision, LoseMember(now, state, *member, taken_over));
-  if (returns) worker.job = member->job.id;
-  const bool holds_other = !input.hello.held().job().empty() && !(returns && HoldsJob(input.hello, member->job));
-  worker.clearing = holds_other;
 
+  WorkerRecord worker = NewRecord(now, state.options(), input);
+  if (old != nullptr) Inherit(*old, worker);
+  if (returns) worker.job = member->job.id;
+  worker.clearing = !input.hello.held().job().empty() && !(returns && HoldsJob(input.hello, member->job));
   decision.effects.push_back(ObserveFact{WorkerChanged{worker}});
   decision.effects.push_back(MakeWelcome(state, worker));
-  if (holds_other) TellToGiveUp(state, worker, decision);
+  if (worker.clearing) TellToGiveUp(state, worker, decision);
   if (returns) {
     JobDecision job_decision(SurroundingsOf(now, state), member->job);
     OnMemberReturned(job_decision, member->rank, input.hello.held());
