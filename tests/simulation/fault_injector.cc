@@ -1,5 +1,6 @@
 #include "tests/simulation/fault_injector.h"
 
+#include <array>
 #include <utility>
 
 namespace stagecoach::simulation {
@@ -7,7 +8,15 @@ namespace {
 
 constexpr absl::Duration kLongestDeath = absl::Seconds(2);
 constexpr absl::Duration kLongestStop = absl::Seconds(5);
+// Phases of a job that are over soon: a fault waits for one of them now and then.
+constexpr std::array kPhases = {Phase::kReattaching,     Phase::kReplanning,      Phase::kPlanning,
+                                Phase::kPreparingStages, Phase::kConnectingPeers, Phase::kEvaluating,
+                                Phase::kFinishing,       Phase::kMakingDirectory, Phase::kWritingShards,
+                                Phase::kWritingManifest, Phase::kAborting,        Phase::kPaused};
+constexpr double kChanceToWait = 0.4;
+constexpr absl::Duration kLongestPause = absl::Milliseconds(20);
 // Two crash points an effect, and a handful of effects a message.
+constexpr uint64_t kFewCrashPoints = 12;
 constexpr uint64_t kMostCrashPoints = 300;
 
 }  // namespace
@@ -23,13 +32,28 @@ FaultInjector::FaultInjector(Surroundings surroundings, const Scenario& scenario
   if (scenario_.hostile) to_.world.suspects.SuspectAll();
   to_.world.scheduler.After(scenario_.faults_end, [this] { Heal(); });
   if (!scenario_.faults.empty()) ScheduleNext();
+  to_.world.on_phase = [this](Phase phase) { OnPhase(phase); };
+}
+
+Fault FaultInjector::Draw() { return scenario_.faults[to_.world.random.Below(scenario_.faults.size())]; }
+
+void FaultInjector::OnPhase(Phase phase) {
+  if (healed_ || !awaited_.has_value() || awaited_->first != phase) return;
+  const Fault fault = std::exchange(awaited_, std::nullopt)->second;
+  to_.world.scheduler.After(to_.world.random.Between(absl::ZeroDuration(), kLongestPause), [this, fault] {
+    if (!healed_) Inject(fault);
+  });
 }
 
 void FaultInjector::ScheduleNext() {
   const absl::Duration wait = to_.world.random.Between(absl::Milliseconds(1), 2 * scenario_.mean_time_between_faults);
   to_.world.scheduler.After(wait, [this] {
     if (healed_) return;
-    Inject(scenario_.faults[to_.world.random.Below(scenario_.faults.size())]);
+    if (to_.world.random.Chance(kChanceToWait)) {
+      awaited_ = {kPhases[to_.world.random.Below(kPhases.size())], Draw()};
+    } else {
+      Inject(Draw());
+    }
     ScheduleNext();
   });
 }
@@ -181,7 +205,8 @@ void FaultInjector::InjectIntoCoordinator(Fault fault) {
   world.Note("fault ", static_cast<int>(fault), ": coordinator");
   switch (fault) {
     case Fault::kCrashCoordinator:
-      return coordinator->CrashAfter(1 + world.random.Below(kMostCrashPoints));
+      return coordinator->CrashAfter(1 +
+                                     world.random.Below(world.random.Chance(0.5) ? kFewCrashPoints : kMostCrashPoints));
     case Fault::kLosePower:
       return coordinator_.LosePower();
     case Fault::kStopCoordinator:

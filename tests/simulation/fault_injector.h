@@ -3,7 +3,9 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/simulation/coordinator_host.h"
@@ -23,7 +25,9 @@ class FaultInjector {
 
  private:
   void ScheduleNext();
+  Fault Draw();
   void Inject(Fault fault);
+  void OnPhase(Phase phase);
   void InjectIntoWorker(Fault fault, WorkerHost& host);
   void InjectIntoCoordinator(Fault fault);
   void KillWorker(WorkerHost& host, bool silent);
@@ -47,6 +51,8 @@ class FaultInjector {
   CoordinatorHost& coordinator_;
   std::vector<std::unique_ptr<WorkerHost>>& workers_;
   bool healed_ = false;
+  // The next fault, when it waits for a moment that is short.
+  std::optional<std::pair<Phase, Fault>> awaited_;
 };
 
 }  // namespace stagecoach::simulation

@@ -80,6 +80,8 @@ void JobLaws::OnCommitted(const v1::StepCommitted& committed, Job& job) {
     return Violate("commit law", committed.job(),
                    absl::StrCat("step ", record.step(), " was journalled after step ", job.last_step));
   }
+  if (!committed.has_event()) world_.Cover("a commit was taken over from a worker");
+  if (record.verdict() == v1::VERDICT_SKIP) world_.Cover("a step was skipped");
   job.last_step = record.step();
   job.ever_committed = std::max(job.ever_committed, record.step());
   if (record.SerializeAsString() == job.reference->After(record.step()).record.SerializeAsString()) return;
@@ -90,6 +92,7 @@ void JobLaws::OnCommitted(const v1::StepCommitted& committed, Job& job) {
 
 void JobLaws::OnStateChanged(const v1::JobStateChanged& change, Job& job) {
   job.ended = HasEnded(change.state());
+  if (job.ended) world_.Cover("a job ended: ", change.reason());
   if (!change.has_root_cause()) return;
   const std::string& worker = change.root_cause().worker();
   if (world_.suspects.MayBeBlamed(worker, job.epoch_began - kLongestEffect)) return;
@@ -99,10 +102,14 @@ void JobLaws::OnStateChanged(const v1::JobStateChanged& change, Job& job) {
 
 void JobLaws::OnPowerLost(const std::vector<v1::JournalEntry>& journal) {
   power_was_lost_ = true;
-  for (auto& [id, job] : jobs_) job.last_step = 0;
+  std::map<std::string, uint64_t> steps;
+  for (auto& [id, job] : jobs_) steps[id] = std::exchange(job.last_step, 0);
   last_sequence_ = journal.empty() ? 0 : journal.back().sequence();
   for (const v1::JournalEntry& entry : journal) {
     if (entry.has_step_committed()) Find(JobOfEntry(entry))->last_step = entry.step_committed().record().step();
+  }
+  for (const auto& [id, step] : steps) {
+    if (jobs_.at(id).last_step < step) world_.Cover("a loss of power took commits");
   }
 }
 

@@ -149,10 +149,8 @@ void Connection::SendHostile(Direction<Message>& direction, Message message) {
     return ScheduleArrival(direction);
   }
   world.Touch(worker_);
-  if (luck < 3) {
-    damaged_ = true;
-    return;
-  }
+  damaged_ = true;
+  if (luck < 3) return;
   if (luck < 6) deliver(message, absl::Seconds(2));
   if (luck < 8) {
     const auto& old = OldOf(network_.old_to_coordinator_, network_.old_to_worker_, worker_, message);

@@ -80,7 +80,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const std::string worker_;
   const std::string host_;
   bool broken_ = false;
-  bool damaged_ = false;  // a hostile network has lost something of it
+  bool damaged_ = false;  // a hostile network has lost, repeated or moved something of it
   Direction<v1::WorkerMessage> to_coordinator_;
   Direction<v1::CoordinatorMessage> to_worker_;
 };

@@ -72,6 +72,7 @@ void SimulatedFollower::OnEnd(const absl::Status& why) {
   stream_.reset();
   if (!why.ok()) {
     if (absl::IsNotFound(why)) return Violate("a job that was submitted is not known");
+    world_.Cover("a follower dialled again");
     return world_.scheduler.After(RetryDelay(world_), [this] { Dial(); });
   }
   done_ = true;

@@ -82,6 +82,9 @@ void SimulatedCoordinator::Start() {
 
 void SimulatedCoordinator::Kill() {
   if (!process_.alive()) return;
+  for (const JobId& id : state_.active_jobs()) {
+    world_.Cover("the coordinator died while ", PhaseName(state_.jobs().at(id).progress.phase));
+  }
   process_.Kill();
   for (const auto& [id, connection] : std::exchange(sessions_, {})) connection->Break(/*silent=*/false);
   for (const auto& [id, answer] : std::exchange(unanswered_, {}))
@@ -210,12 +213,22 @@ void SimulatedCoordinator::Handle(const Input& input) {
     const Input one = inputs[i];
     Decision decision = Decide(process_.now(), state_, WithPlantedBug(one));
     NoteDecision(one, decision);
+    if (const auto* ended = std::get_if<SessionEnded>(&one)) CoverSessionEnd(ended->session);
     if (const auto* said = std::get_if<WorkerSaid>(&one)) CheckFence(*said, decision);
     Run(decision);
     std::vector<Input> more = std::exchange(consequences_, {});
     std::move(more.begin(), more.end(), std::back_inserter(inputs));
   }
-  if (alive()) CheckLeases();
+  if (!alive()) return;
+  CheckLeases();
+  TellPhases();
+}
+
+void SimulatedCoordinator::TellPhases() {
+  for (const JobId& id : state_.active_jobs()) {
+    const Phase phase = state_.jobs().at(id).progress.phase;
+    if (std::exchange(phases_[id], phase) != phase) world_.on_phase(phase);
+  }
 }
 
 Input SimulatedCoordinator::WithPlantedBug(const Input& input) const {
@@ -359,6 +372,12 @@ void SimulatedCoordinator::CheckFence(const WorkerSaid& said, const Decision& de
   if (counts || std::none_of(decision.effects.begin(), decision.effects.end(), TouchesJob)) return;
   world_.violations.Report("fencing law", absl::StrCat("the coordinator has acted on {", fence.ShortDebugString(),
                                                        "} in term ", state_.term().value(), ": ", decision.reason));
+}
+
+void SimulatedCoordinator::CoverSessionEnd(SessionId session) {
+  const WorkerRecord* worker = state_.FindWorker(session);
+  if (worker == nullptr || !worker->job.has_value()) return;
+  world_.Cover("a member's session broke while ", PhaseName(state_.jobs().at(*worker->job).progress.phase));
 }
 
 // No worker has two jobs.

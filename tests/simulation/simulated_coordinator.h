@@ -102,6 +102,8 @@ class SimulatedCoordinator {
   void NoteDecision(const Input& input, const Decision& decision);
   void CheckFence(const WorkerSaid& said, const Decision& decision);
   void CheckLeases();
+  void TellPhases();
+  void CoverSessionEnd(SessionId session);
 
   World& world_;
   JobLaws& laws_;
@@ -125,6 +127,7 @@ class SimulatedCoordinator {
   uint64_t num_directories_ = 0;
   std::map<SessionId, std::shared_ptr<Connection>> sessions_;
   std::map<uint64_t, Answer> unanswered_;
+  std::map<JobId, Phase> phases_;
   std::vector<std::weak_ptr<FollowStream>> streams_;
 };
 

@@ -122,6 +122,7 @@ absl::Status SimulatedExecutor::Prepare(const PrepareCommand& command) {
   if (to_.world.bug == PlantedBug::kDropPreparedGradients) held_.SetPrepared(Step(0));
   const auto assignment = std::make_shared<const v1::AssignStages>(command.assignment);
   const bool has_state = held_.has_state() && job_of_state_ == current_->fence.job;
+  const Step was_prepared = held_.prepared_step();
   absl::Status prepared;
   Forgetting([&] {
     job_of_state_ = current_->fence.job;
@@ -131,6 +132,11 @@ absl::Status SimulatedExecutor::Prepare(const PrepareCommand& command) {
     to_.laws.OnJoined(options_.worker.value(), job_of_state_, held_.applied_step().value(), assignment->last_commit());
   }
   STAGECOACH_RETURN_IF_ERROR(prepared);
+  if (has_state) to_.world.Cover("a state was kept over epochs");
+  if (was_prepared != Step(0)) {
+    to_.world.Cover(was_prepared == held_.applied_step() ? "an assignment brought the verdict"
+                                                         : "a prepared step was run again");
+  }
   OpenEpoch(assignment);
   return absl::OkStatus();
 }
@@ -291,8 +297,13 @@ void SimulatedExecutor::Begin(AbortCommand& command) {
   Later(absl::Milliseconds(10), [this, &command] {
     DestroyEpoch();
     if (to_.world.bug == PlantedBug::kDropPreparedGradients) held_.SetPrepared(Step(0));
+    const Step was_prepared = held_.prepared_step();
     if (const absl::Status applied = held_.ApplyIfPrepared(command.last_commit); !applied.ok()) {
       return Answer(ExecutorFailure{applied, Step(command.last_commit.step()), ""});
+    }
+    if (was_prepared != Step(0)) {
+      to_.world.Cover(was_prepared == held_.applied_step() ? "an abort brought the verdict"
+                                                           : "an abort left prepared gradients alone");
     }
     if (held_.has_state()) {
       to_.laws.OnAborted(options_.worker.value(), job_of_state_, held_.applied_step().value(), command.last_commit);

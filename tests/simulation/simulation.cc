@@ -150,6 +150,7 @@ class Simulation {
     outcome.last_events.assign(world_.trace.last().begin(), world_.trace.last().end());
     outcome.trace_hash = world_.trace.hash();
     outcome.num_events = world_.trace.num_lines();
+    outcome.coverage = world_.coverage;
     outcome.virtual_seconds = absl::ToDoubleSeconds(world_.now());
     for (const auto& [id, job] : coordinator_.state().jobs()) {
       outcome.num_succeeded += job.history.state == v1::JOB_STATE_SUCCEEDED ? 1 : 0;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "tests/simulation/coverage.h"
 #include "tests/simulation/planted_bug.h"
 
 namespace stagecoach::simulation {
@@ -28,6 +29,7 @@ struct SimulationOutcome {
   uint64_t num_cancelled = 0;
   uint64_t num_steps = 0;
   uint64_t num_recoveries = 0;  // epochs of a job after its first
+  Coverage coverage;
 };
 
 // One run of coordinator, workers and clients under the faults that the seed stands for. The laws of architecture.md

@@ -20,6 +20,7 @@ struct Arguments {
   PlantedBug bug = PlantedBug::kNone;
   bool trace = false;
   bool keep_going = false;
+  bool coverage = false;
 };
 
 void PrintViolation(uint64_t seed, const SimulationOutcome& outcome) {
@@ -39,6 +40,7 @@ int RunSeeds(const Arguments& arguments) {
     sum.num_cancelled += outcome.num_cancelled;
     sum.num_steps += outcome.num_steps;
     sum.num_recoveries += outcome.num_recoveries;
+    for (const auto& [what, times] : outcome.coverage) sum.coverage[what] += times;
     sum.trace_hash = sum.trace_hash * 31 + outcome.trace_hash;
     if (!outcome.violation.has_value()) continue;
     ++num_violations;
@@ -48,6 +50,9 @@ int RunSeeds(const Arguments& arguments) {
     }
     PrintViolation(seed, outcome);
     break;
+  }
+  if (arguments.coverage) {
+    for (const auto& [what, times] : sum.coverage) std::printf("%8" PRIu64 "  %s\n", times, what.c_str());
   }
   std::printf("seeds %" PRIu64 " to %" PRIu64 ": %" PRIu64 " violations; %" PRIu64
               " events in %.0f virtual seconds; jobs: %" PRIu64 " succeeded, %" PRIu64 " failed, %" PRIu64
@@ -73,6 +78,7 @@ int Main(int argc, char** argv) {
   CLI::Option* const one = app.add_option("--seed", seed, "One seed");
   app.add_flag("--trace", arguments.trace, "Print every event");
   app.add_flag("--keep-going", arguments.keep_going, "One line for each seed that breaks a law");
+  app.add_flag("--coverage", arguments.coverage, "Print how often what happened");
   app.add_option("--bug", bug, "Plant a bug, to see that it is found");
   CLI11_PARSE(app, argc, argv);
   if (!ParseSeeds(seeds, arguments)) {

@@ -2,10 +2,12 @@
 #define STAGECOACH_TESTS_SIMULATION_WORLD_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "common/clock.h"
+#include "tests/simulation/coverage.h"
 #include "tests/simulation/planted_bug.h"
 #include "tests/simulation/random.h"
 #include "tests/simulation/scheduler.h"
@@ -24,6 +26,10 @@ struct World {
   void Note(const Parts&... parts) {
     trace.Add(now(), absl::StrCat(parts...));
   }
+  template <typename... Parts>
+  void Cover(const Parts&... parts) {
+    ++coverage[absl::StrCat(parts...)];
+  }
   void Touch(const std::string& worker) { suspects.Touch(worker, now()); }
 
   Random random;
@@ -31,6 +37,8 @@ struct World {
   Trace trace;
   Violations violations;
   Suspects suspects;
+  Coverage coverage;
+  std::function<void(Phase)> on_phase = [](Phase) {};  // a job has entered it
   const PlantedBug bug;
   bool hostile = false;  // the network loses, repeats and reorders single messages, or has done so
 };
