@@ -1,11 +1,14 @@
 #include "tests/simulation/fault_injector.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
 namespace stagecoach::simulation {
 namespace {
 
+// From a death that is told to the end of the job.
+constexpr absl::Duration kPromptly = absl::Seconds(1);
 constexpr absl::Duration kLongestDeath = absl::Seconds(2);
 constexpr absl::Duration kLongestStop = absl::Seconds(5);
 // Phases of a job that are over soon: a fault waits for one of them now and then.
@@ -147,7 +150,26 @@ void FaultInjector::SuspectAll() {
   for (const auto& host : workers_) to_.world.Touch(host->name());
 }
 
+void FaultInjector::ExpectGivenUp(const SimulatedWorker& worker, absl::Duration within) {
+  // Who may be away itself promises nothing.
+  const bool coordinator_is_there = std::all_of(scenario_.faults.begin(), scenario_.faults.end(), [](Fault fault) {
+    return fault < Fault::kCrashCoordinator || fault == Fault::kBreakFollowers;
+  });
+  if (!coordinator_is_there || scenario_.hostile) return;
+  to_.world.scheduler.After(within, [this, &worker] {
+    for (const JobId& id : coordinator_.state().active_jobs()) {
+      const auto& members = coordinator_.state().jobs().at(id).progress.members;
+      if (members == nullptr) continue;
+      for (const MemberId& member : *members) {
+        if (member.worker.value() != worker.name() || member.incarnation != worker.incarnation()) continue;
+        to_.world.violations.Report("bounds", absl::StrCat("job ", id.value(), " still reckons with ", worker.host()));
+      }
+    }
+  });
+}
+
 void FaultInjector::KillWorker(WorkerHost& host, bool silent) {
+  ExpectGivenUp(host.current(), silent ? scenario_.fleet.lease + kPromptly : kPromptly);
   host.current().Kill(silent);
   During(host.name(), to_.world.random.Between(absl::Milliseconds(10), kLongestDeath), [this, &host] {
     if (!host.current().alive() && !healed_) host.Start();

@@ -42,6 +42,8 @@ class FaultInjector {
   void SlowDown(WorkerHost& host, absl::Duration DeviceTrouble::*what, absl::Duration most);
   void ReplaceWorker(WorkerHost& host);
   void SuspectAll();
+  // By then no job may reckon with this process any more.
+  void ExpectGivenUp(const SimulatedWorker& worker, absl::Duration within);
   void Heal();
   // Until then, and for as long as the fault is felt, the worker may be blamed.
   void During(const std::string& worker, absl::Duration duration, std::function<void()> undo);

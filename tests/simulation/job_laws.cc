@@ -93,6 +93,11 @@ void JobLaws::OnCommitted(const v1::StepCommitted& committed, Job& job) {
 void JobLaws::OnStateChanged(const v1::JobStateChanged& change, Job& job) {
   job.ended = HasEnded(change.state());
   if (job.ended) world_.Cover("a job ended: ", change.reason());
+  const bool has_worker = change.reason() == kReasonWorkerFailed || change.reason() == kReasonWorkerLost ||
+                          change.reason() == kReasonWorkerHung;
+  if (job.ended && has_worker && change.root_cause().worker().empty()) {
+    Violate("root cause", change.job(), absl::StrCat("nobody is named: ", change.message()));
+  }
   if (!change.has_root_cause()) return;
   const std::string& worker = change.root_cause().worker();
   if (world_.suspects.MayBeBlamed(worker, job.epoch_began - kLongestEffect)) return;

@@ -33,6 +33,7 @@ class SimulatedWorker {
 
   const std::string& name() const { return options_.worker.value(); }
   const std::string& host() const { return host_; }
+  Incarnation incarnation() const { return options_.incarnation; }
   bool alive() const { return process_.alive(); }
   bool stopped() const { return process_.stopped(); }
   bool holds_job() const { return holds_job_; }
