@@ -242,21 +242,32 @@ absl::Status PublishCheckpoint(FileSystem& files, const std::string& checkpoint,
   return WriteFileAtomically(files, Join(parts.first, kLatestFileName), parts.second + "\n");
 }
 
-absl::StatusOr<std::string> FindCheckpoint(FileSystem& files, const std::string& path) {
-  STAGECOACH_ASSIGN_OR_RETURN(const bool complete, IsComplete(files, path));
-  if (complete) return path;
-  STAGECOACH_ASSIGN_OR_RETURN(const std::optional<std::string> latest, FollowLatest(files, path));
-  if (latest) return *latest;
-  STAGECOACH_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(path));
+absl::StatusOr<std::vector<CheckpointDirectory>> ListCheckpoints(FileSystem& files, const std::string& directory) {
+  STAGECOACH_ASSIGN_OR_RETURN(const std::vector<std::string> names, files.List(directory));
   std::vector<DirectoryNumber> numbers;
   for (const std::string& name : names) {
     if (const auto number = ParseCheckpointDirectoryName(name)) numbers.push_back(*number);
   }
   std::sort(numbers.rbegin(), numbers.rend());
+  std::vector<CheckpointDirectory> checkpoints;
   for (const DirectoryNumber& number : numbers) {
-    std::string checkpoint = Join(path, NameOf(number));
-    STAGECOACH_ASSIGN_OR_RETURN(const bool is_complete, IsComplete(files, checkpoint));
-    if (is_complete) return checkpoint;
+    CheckpointDirectory& checkpoint = checkpoints.emplace_back();
+    checkpoint.path = Join(directory, NameOf(number));
+    checkpoint.step = Step(number.step);
+    checkpoint.number = number.number;
+    STAGECOACH_ASSIGN_OR_RETURN(checkpoint.is_complete, IsComplete(files, checkpoint.path));
+  }
+  return checkpoints;
+}
+
+absl::StatusOr<std::string> FindCheckpoint(FileSystem& files, const std::string& path) {
+  STAGECOACH_ASSIGN_OR_RETURN(const bool complete, IsComplete(files, path));
+  if (complete) return path;
+  STAGECOACH_ASSIGN_OR_RETURN(const std::optional<std::string> latest, FollowLatest(files, path));
+  if (latest) return *latest;
+  STAGECOACH_ASSIGN_OR_RETURN(const std::vector<CheckpointDirectory> found, ListCheckpoints(files, path));
+  for (const CheckpointDirectory& checkpoint : found) {
+    if (checkpoint.is_complete) return checkpoint.path;
   }
   return absl::NotFoundError(absl::StrCat("no checkpoint in ", path, ": it has neither ", kManifestFileName,
                                           " nor step-*/", kManifestFileName));

@@ -1,7 +1,9 @@
 #ifndef STAGECOACH_FORMATS_CHECKPOINT_H_
 #define STAGECOACH_FORMATS_CHECKPOINT_H_
 
+#include <cstdint>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -38,6 +40,16 @@ absl::StatusOr<std::string> MakeCheckpointDirectory(FileSystem& files, const std
 // manifest. After an error the checkpoint before this one is still the newest.
 absl::Status PublishCheckpoint(FileSystem& files, const std::string& checkpoint,
                                const v1::CheckpointManifest& manifest);
+
+struct CheckpointDirectory {
+  std::string path;
+  Step step;
+  uint64_t number = 1;      // 2: step-NNNNNNNNNN.2
+  bool is_complete = true;  // it has a manifest
+};
+// What MakeCheckpointDirectory has made in `directory`, the newest (highest step and number) first. Nothing is opened
+// but the directory and, to see whether they are there, the manifests. NOT_FOUND: no such directory.
+absl::StatusOr<std::vector<CheckpointDirectory>> ListCheckpoints(FileSystem& files, const std::string& directory);
 
 // `path` when it is a checkpoint; otherwise the newest checkpoint in it: the one that `latest` names, or, if that is
 // not complete, the one of the highest step (and number). NOT_FOUND: none.
