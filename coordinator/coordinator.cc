@@ -239,6 +239,10 @@ absl::Status Coordinator::ResumeJob(const JobId& job) {
   return Request([job](uint64_t request) { return ResumeRequested{request, job}; }).status();
 }
 
+absl::Status Coordinator::CreateCheckpoint(const JobId& job) {
+  return Request([job](uint64_t request) { return CheckpointRequested{request, job}; }).status();
+}
+
 absl::StatusOr<const JobRecord*> Coordinator::Find(const JobId& job) const {
   const auto found = state_.jobs().find(job);
   if (found == state_.jobs().end()) return absl::NotFoundError(absl::StrCat("there is no job ", job.value()));

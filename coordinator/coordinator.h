@@ -78,6 +78,7 @@ class Coordinator {
   absl::Status CancelJob(const JobId& job);
   absl::Status PauseJob(const JobId& job);
   absl::Status ResumeJob(const JobId& job);
+  absl::Status CreateCheckpoint(const JobId& job);
   absl::StatusOr<v1::Job> DescribeJob(const JobId& job);  // NOT_FOUND
   absl::StatusOr<v1::ListJobsResponse> ListJobs();
   absl::StatusOr<v1::ListWorkersResponse> ListWorkers();

@@ -37,6 +37,9 @@ class Decider {
   Decision operator()(const CancelRequested& input) const { return OnRequest(input, "cancel", CancelJob); }
   Decision operator()(const PauseRequested& input) const { return OnRequest(input, "pause", PauseJob); }
   Decision operator()(const ResumeRequested& input) const { return OnRequest(input, "resume", ResumeJob); }
+  Decision operator()(const CheckpointRequested& input) const {
+    return OnRequest(input, "checkpoint", CreateCheckpoint);
+  }
   Decision operator()(const PlanReady& input) const;
   Decision operator()(const DirectoryMade& input) const;
   Decision operator()(const ManifestWritten& input) const;
@@ -97,6 +100,8 @@ bool HandleMessage(JobDecision& decision, WorkerRank rank, const v1::WorkerMessa
       return OnEvaluationDone(decision, rank, message.evaluation_done());
     case v1::WorkerMessage::kShardWritten:
       return OnShardWritten(decision, rank, message.shard_written());
+    case v1::WorkerMessage::kShardFailed:
+      return OnShardFailed(decision, rank, message.shard_failed());
     case v1::WorkerMessage::kFailure:
       return OnWorkerFailure(decision, rank, message.failure());
     case v1::WorkerMessage::kAborted:

@@ -5,10 +5,12 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
+#include "common/log.h"
 #include "common/status_macros.h"
 #include "coordinator/jobs/job_events.h"
 #include "coordinator/jobs/job_state.h"
 #include "coordinator/jobs/replanning.h"
+#include "coordinator/resume/resume_point.h"
 #include "formats/checkpoint.h"
 #include "formats/text_corpus.h"
 #include "google/protobuf/timestamp.pb.h"
@@ -22,12 +24,29 @@ absl::StatusOr<PlannedJob> Plan(const StartPlanning& order, const Planner& plann
   return planner(spec, order.workers);
 }
 
+// Why a job cannot be resumed.
+const char* ReasonOf(const absl::Status& status) {
+  if (absl::IsFailedPrecondition(status)) return kReasonSpecChanged;
+  return absl::IsNotFound(status) ? kReasonCheckpointNotFound : kReasonCorruptCheckpoint;
+}
+
 PlanReady PlanJobOfSpec(const StartPlanning& order, const Planner& planner, FileSystem& files) {
   PlanReady result{order.job, order.attempt, nullptr, kReasonInvalidData};
   absl::StatusOr<TextCorpus> corpus = OpenTextCorpus(order.spec.data(), order.spec.training().seq_len(), files);
   if (!corpus.ok()) {
     result.plan = corpus.status();
     return result;
+  }
+  // A job that is planned again goes on from what its workers hold.
+  if (order.same_cut_as == nullptr) {
+    absl::StatusOr<std::shared_ptr<const v1::JobResumed>> resumed =
+        FindResumePoint(files, order.spec, corpus->num_train_samples);
+    if (!resumed.ok()) {
+      result.plan = resumed.status();
+      result.failure_reason = ReasonOf(resumed.status());
+      return result;
+    }
+    result.resumed = *std::move(resumed);
   }
   absl::StatusOr<PlannedJob> planned = Plan(order, planner);
   if (!planned.ok()) {
@@ -143,23 +162,44 @@ absl::Status EffectRunner::RunEffect(StartPlanning& effect) {
 
 absl::Status EffectRunner::RunEffect(MakeDirectory& effect) {
   const JobId job = effect.job;
-  const Epoch epoch = effect.epoch;
+  const uint64_t attempt = effect.attempt;
   const absl::Status queued = to_.file_thread.Run([order = std::move(effect), &to = to_] {
-    to.post_result(DirectoryMade{order.job, order.epoch, MakeCheckpointDirectory(to.files, order.parent, order.step)});
+    to.post_result(
+        DirectoryMade{order.job, order.attempt, MakeCheckpointDirectory(to.files, order.parent, order.step)});
   });
-  if (!queued.ok()) consequences_.push_back(DirectoryMade{job, epoch, queued});
+  if (!queued.ok()) consequences_.push_back(DirectoryMade{job, attempt, queued});
   return absl::OkStatus();
 }
 
 absl::Status EffectRunner::RunEffect(WriteManifest& effect) {
   const JobId job = effect.job;
-  const Epoch epoch = effect.epoch;
+  const uint64_t attempt = effect.attempt;
   const absl::Status queued = to_.file_thread.Run([order = std::move(effect), &to = to_] {
     to.post_result(
-        ManifestWritten{order.job, order.epoch, PublishCheckpoint(to.files, order.directory, order.manifest)});
+        ManifestWritten{order.job, order.attempt, PublishCheckpoint(to.files, order.directory, order.manifest)});
   });
-  if (!queued.ok()) consequences_.push_back(ManifestWritten{job, epoch, queued});
+  if (!queued.ok()) consequences_.push_back(ManifestWritten{job, attempt, queued});
   return absl::OkStatus();
+}
+
+absl::Status EffectRunner::RunEffect(RemoveDirectory& effect) {
+  RunOnFiles([directory = effect.directory, &files = to_.files] { return files.RemoveTree(directory); });
+  return absl::OkStatus();
+}
+
+absl::Status EffectRunner::RunEffect(PruneOldCheckpoints& effect) {
+  RunOnFiles([order = effect, &retention = retention_] {
+    return retention.Prune(order.parent, order.job_name, order.keep_last).status();
+  });
+  return absl::OkStatus();
+}
+
+// What it does not achieve is only logged: disk space is lost, and nothing else.
+void EffectRunner::RunOnFiles(std::function<absl::Status()> work) {
+  const auto report = [](const absl::Status& status) {
+    if (!status.ok()) spdlog::warn("checkpoints: {}", status.ToString());
+  };
+  report(to_.file_thread.Run([work = std::move(work), report] { report(work()); }));
 }
 
 absl::Status EffectRunner::RunEffect(KeepLogLines& effect) {

@@ -22,6 +22,7 @@
 #include "coordinator/log_book.h"
 #include "coordinator/state.h"
 #include "coordinator/task_thread.h"
+#include "formats/checkpoint_retention.h"
 
 namespace stagecoach {
 
@@ -50,7 +51,7 @@ class EffectRunner {
     std::function<void(uint64_t, absl::StatusOr<JobId>)> answer;
   };
   explicit EffectRunner(Collaborators collaborators)
-      : to_(std::move(collaborators)), followers_(event_log_, log_book_) {}
+      : to_(std::move(collaborators)), retention_(to_.files), followers_(event_log_, log_book_) {}
 
   // Fills in sequence, term and time, appends, applies. An error of the store: nothing was applied.
   absl::Status Append(v1::JournalEntry entry, CoordinatorTerm term);
@@ -77,13 +78,17 @@ class EffectRunner {
   absl::Status RunEffect(StartPlanning& effect);
   absl::Status RunEffect(MakeDirectory& effect);
   absl::Status RunEffect(WriteManifest& effect);
+  absl::Status RunEffect(RemoveDirectory& effect);
+  absl::Status RunEffect(PruneOldCheckpoints& effect);
   absl::Status RunEffect(KeepLogLines& effect);
   absl::Status RunEffect(AnswerRequest& effect);
   absl::Status RunEffect(RequestTick& effect);
 
+  void RunOnFiles(std::function<absl::Status()> work);
   void Record(const v1::JournalEntry& entry);
 
   const Collaborators to_;
+  CheckpointRetention retention_;  // of the file thread
   EventLog event_log_;
   LogBook log_book_;
   Followers followers_;

@@ -296,7 +296,7 @@ TEST(StateCheckTest, RefusesEntriesThatDoNotFollow) {
   EXPECT_EQ(code(epoch), kRefused);
   v1::JournalEntry checkpoint = next();
   checkpoint.mutable_checkpoint_completed()->set_job(job.value());
-  checkpoint.mutable_checkpoint_completed()->set_step(1);
+  checkpoint.mutable_checkpoint_completed()->set_step(99);
   EXPECT_EQ(code(checkpoint), kRefused);
   EXPECT_EQ(code(next()), kRefused);
 }

@@ -13,7 +13,7 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TOP_LEVEL_ORDER = ["common", "formats"]  # each may use those before it; everything may use both
-PIPELINE = ["coordinator/spec", "coordinator/schedule", "coordinator/program", "coordinator/plan"]
+PIPELINE = ["coordinator/spec", "coordinator/resume", "coordinator/schedule", "coordinator/program", "coordinator/plan"]
 
 
 def units():
@@ -52,7 +52,7 @@ def forbidden(source, target):
     if source in PIPELINE:
         earlier = PIPELINE[: PIPELINE.index(source)]
         if target.startswith("coordinator") and target not in earlier:
-            return "spec, schedule, program and plan use only those before them"
+            return "spec, resume, schedule, program and plan use only those before them"
     if source.startswith("client") and (target.startswith("worker") or target.startswith("coordinator") and target not in PIPELINE):
         return "the client links nothing of the daemons but what it plans with"
     return None

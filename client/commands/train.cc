@@ -21,6 +21,8 @@
 #include "common/file_system.h"
 #include "common/status_macros.h"
 #include "coordinator/plan/planner.h"
+#include "coordinator/resume/resume_point.h"
+#include "coordinator/spec/spec_values.h"
 #include "formats/text_corpus.h"
 
 namespace stagecoach {
@@ -31,7 +33,7 @@ struct TrainArguments {
   uint32_t workers = 0;
   uint32_t threads_per_worker = 0;
   std::string device;  // empty: the specification's
-  std::string resume = "never";
+  std::string resume;  // likewise
   OutputArguments output;
 };
 
@@ -64,7 +66,9 @@ absl::Status CheckWritable(const std::string& directory) {
 
 // What can be known to be wrong before anything starts.
 absl::Status CheckBeforeStart(const v1::JobSpec& spec) {
-  STAGECOACH_RETURN_IF_ERROR(OpenTextCorpus(spec.data(), spec.training().seq_len(), FileSystem::Posix()).status());
+  FileSystem& files = FileSystem::Posix();
+  STAGECOACH_ASSIGN_OR_RETURN(const TextCorpus corpus, OpenTextCorpus(spec.data(), spec.training().seq_len(), files));
+  STAGECOACH_RETURN_IF_ERROR(FindResumePoint(files, spec, corpus.num_train_samples).status());
   STAGECOACH_RETURN_IF_ERROR(PlanJob(spec, std::vector<WorkerProfile>(spec.resources().workers())).status());
   return CheckWritable(spec.checkpoint().dir());
 }
@@ -75,6 +79,7 @@ int Train(const TrainArguments& arguments) {
   std::optional<v1::JobSpec> spec = LoadSpec(arguments.spec, /*json=*/false);
   if (!spec) return kExitUsage;
   ResolveResources(arguments, *spec);
+  if (!arguments.resume.empty()) spec->mutable_checkpoint()->set_resume(arguments.resume);
   if (const absl::Status status = CheckBeforeStart(*spec); !status.ok()) return Fail(status, kExitUsage);
 
   const Interrupts interrupts(Interrupts::Second::kCounts);
@@ -98,8 +103,9 @@ void AddTrain(CLI::App& root, Invocation& invocation) {
   verb->add_option("--threads-per-worker", arguments->threads_per_worker, "threads of each; the bits depend on it")
       ->check(CLI::Range(1, 1024));
   verb->add_option("--device", arguments->device, "instead of resources.device")->check(CLI::IsMember({"cpu"}));
-  verb->add_option("--resume", arguments->resume, "never: checkpoints cannot be resumed from yet")
-      ->check(CLI::IsMember({"never"}));
+  verb->add_option("--resume", arguments->resume,
+                   "never, auto or the name of a checkpoint in checkpoint.dir; instead of checkpoint.resume")
+      ->check([](const std::string& text) { return std::string(CheckResume(text).status().message()); });
   AddFormatOption(*verb, arguments->output, {"text", "jsonl"});
   verb->callback([&invocation, arguments] { invocation.run = [arguments] { return Train(*arguments); }; });
 }

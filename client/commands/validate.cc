@@ -9,6 +9,7 @@
 #include "common/file_system.h"
 #include "common/proto_json.h"
 #include "coordinator/plan/planner.h"
+#include "coordinator/resume/resume_point.h"
 #include "coordinator/spec/job_spec_parser.h"
 #include "formats/text_corpus.h"
 
@@ -57,6 +58,10 @@ int Validate(const ValidateArguments& arguments) {
       OpenTextCorpus(spec->data(), spec->training().seq_len(), FileSystem::Posix());
   if (!corpus.ok()) {
     return ReportFailure({.code = kExitUsage, .status = corpus.status()}, {.json = arguments.output.is_json()});
+  }
+  const auto resumed = FindResumePoint(FileSystem::Posix(), *spec, corpus->num_train_samples);
+  if (!resumed.ok()) {
+    return ReportFailure({.code = kExitUsage, .status = resumed.status()}, {.json = arguments.output.is_json()});
   }
   const uint32_t workers = std::max(1u, spec->parallelism().pipeline_parallel_degree());
   const absl::StatusOr<PlannedJob> job = PlanJob(*spec, std::vector<WorkerProfile>(workers));

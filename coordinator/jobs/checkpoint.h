@@ -8,13 +8,24 @@
 
 namespace stagecoach {
 
-// The final checkpoint: once every member has applied the last step, a new directory, a shard from each member, the
-// manifest; then the job ends. Called again with each StepApplied.
-void FinishTraining(JobDecision& decision);
+// How a checkpoint is made (checkpoint_times.h says when): a new directory, a shard from each member, the manifest;
+// then those that need not be kept are removed. A member that cannot write its shard ends the checkpoint, and not the
+// job.
+
+// Of the last committed step. From snapshots, which its CommitStep has asked for, training goes on meanwhile; otherwise
+// nothing may be started until it has ended: see AwaitCheckpoint. None may be in the making.
+void BeginCheckpoint(JobDecision& decision, bool from_snapshot);
+
+// Training waits for the checkpoint in the making, or for one that begins now.
+void AwaitCheckpoint(JobDecision& decision);
+
+// The epoch has ended, and the checkpoint that was in the making with it.
+void ForgetCheckpoint(JobDecision& decision);
 
 // False: at the wrong time or twice; nothing has changed.
 bool OnDirectoryMade(JobDecision& decision, const DirectoryMade& input);
 bool OnShardWritten(JobDecision& decision, WorkerRank rank, const v1::ShardWritten& message);
+bool OnShardFailed(JobDecision& decision, WorkerRank rank, const v1::ShardFailed& message);
 bool OnManifestWritten(JobDecision& decision, const ManifestWritten& input);
 
 }  // namespace stagecoach

@@ -68,16 +68,26 @@ struct StartPlanning {
 // Makes a new directory for a checkpoint, elsewhere; ends with DirectoryMade.
 struct MakeDirectory {
   JobId job;
-  Epoch epoch;
+  uint64_t attempt = 0;
   std::string parent;  // checkpoint.dir
   Step step;
 };
 // Makes the shards that were written a checkpoint, elsewhere; ends with ManifestWritten.
 struct WriteManifest {
   JobId job;
-  Epoch epoch;
+  uint64_t attempt = 0;
   std::string directory;  // of DirectoryMade
   v1::CheckpointManifest manifest;
+};
+// Removes what an attempt that failed has left, elsewhere. Nobody waits for it.
+struct RemoveDirectory {
+  std::string directory;  // of DirectoryMade
+};
+// Removes checkpoints that need not be kept, elsewhere: see PruneCheckpoints. Nobody waits for it.
+struct PruneOldCheckpoints {
+  std::string parent;  // checkpoint.dir
+  std::string job_name;
+  uint32_t keep_last = 0;
 };
 // Keeps them for a while, in memory, for those who follow the job's log.
 struct KeepLogLines {
@@ -92,8 +102,9 @@ struct AnswerRequest {
 // Decide on a Tick next, on the state as it then is.
 struct RequestTick {};
 
-using Effect = std::variant<AppendEntry, ObserveFact, SendToWorker, EndSession, StartPlanning, MakeDirectory,
-                            WriteManifest, KeepLogLines, AnswerRequest, RequestTick>;
+using Effect =
+    std::variant<AppendEntry, ObserveFact, SendToWorker, EndSession, StartPlanning, MakeDirectory, WriteManifest,
+                 RemoveDirectory, PruneOldCheckpoints, KeepLogLines, AnswerRequest, RequestTick>;
 
 struct Decision {
   std::vector<Effect> effects;

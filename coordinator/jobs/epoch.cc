@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/jobs/checkpoint.h"
 #include "coordinator/jobs/failure_cause.h"
 #include "coordinator/jobs/job_end.h"
 #include "coordinator/jobs/job_state.h"
@@ -10,6 +11,21 @@
 
 namespace stagecoach {
 namespace {
+
+// A checkpoint that was in the making is one that is due.
+void BeginCheckpointsOfEpoch(JobDecision& decision) {
+  JobProgress& progress = decision.progress();
+  progress.checkpoint_due = progress.checkpoint_due || progress.checkpoint.stage != Phase::kNone;
+  ForgetCheckpoint(decision);
+  progress.checkpoint_begun = decision.now();
+}
+
+void Resume(JobDecision& decision, const v1::JobResumed& resumed) {
+  v1::JournalEntry entry;
+  *entry.mutable_job_resumed() = resumed;
+  entry.mutable_job_resumed()->set_job(decision.job().id.value());
+  decision.Append(std::move(entry));
+}
 
 void SendAssignments(JobDecision& decision) {
   const JobPlan& plan = *decision.progress().plan;
@@ -19,6 +35,11 @@ void SendAssignments(JobDecision& decision) {
   *assignment.mutable_graph() = plan.planned.graph;
   assignment.set_threads(decision.spec().resources().threads_per_worker());
   *assignment.mutable_last_commit() = decision.history().last_commit;
+  if (IsAtBeginning(decision.history()) && decision.history().resumed != nullptr) {
+    const v1::JobResumed& resumed = *decision.history().resumed;
+    assignment.mutable_restore()->set_directory(resumed.checkpoint().directory());
+    assignment.mutable_restore()->set_manifest_digest(resumed.manifest_digest());
+  }
   for (uint32_t rank = 0; rank < decision.num_members(); ++rank) {
     *assignment.mutable_program() = plan.planned.programs[rank];
     if (HasValidation(plan)) *assignment.mutable_evaluation_program() = plan.planned.evaluation_programs[rank];
@@ -66,6 +87,7 @@ void StartEpoch(JobDecision& decision) {
     member = std::move(fresh);
   }
   progress.commit_sent = Step();
+  BeginCheckpointsOfEpoch(decision);
   decision.EnterPhase(Phase::kPreparingStages);
   SendAssignments(decision);
 }
@@ -82,6 +104,7 @@ bool OnPlanReady(JobDecision& decision, const PlanReady& input) {
     return true;
   }
   progress.plan = *input.plan;
+  if (input.resumed != nullptr) Resume(decision, *input.resumed);
   decision.ChangeState(
       v1::JOB_STATE_PREPARING, kReasonPreparingStages,
       absl::StrCat(progress.plan->planned.plan.stages_size(), " stage(s) on ", decision.num_members(), " worker(s)"));

@@ -49,23 +49,28 @@ struct ResumeRequested {
   uint64_t request = 0;
   JobId job;
 };
+struct CheckpointRequested {
+  uint64_t request = 0;
+  JobId job;
+};
 // The result of StartPlanning.
 struct PlanReady {
   JobId job;
   uint64_t attempt = 0;
   absl::StatusOr<std::shared_ptr<const JobPlan>> plan;
-  std::string failure_reason;  // of the job's end, when there is no plan
+  std::string failure_reason;                               // of the job's end, when there is no plan
+  std::shared_ptr<const v1::JobResumed> resumed = nullptr;  // without its job; null: it begins at step 0
 };
 // The result of MakeDirectory.
 struct DirectoryMade {
   JobId job;
-  Epoch epoch;
+  uint64_t attempt = 0;
   absl::StatusOr<std::string> directory;
 };
 // The result of WriteManifest.
 struct ManifestWritten {
   JobId job;
-  Epoch epoch;
+  uint64_t attempt = 0;
   absl::Status status;
 };
 // The journal has been replayed: once, before any other input.
@@ -73,8 +78,9 @@ struct Restarted {};
 // Time has passed (NextDeadline), or workers or jobs are there that were not.
 struct Tick {};
 
-using Input = std::variant<WorkerConnected, SessionEnded, WorkerSaid, JobRequested, CancelRequested, PauseRequested,
-                           ResumeRequested, PlanReady, DirectoryMade, ManifestWritten, Restarted, Tick>;
+using Input =
+    std::variant<WorkerConnected, SessionEnded, WorkerSaid, JobRequested, CancelRequested, PauseRequested,
+                 ResumeRequested, CheckpointRequested, PlanReady, DirectoryMade, ManifestWritten, Restarted, Tick>;
 
 }  // namespace stagecoach
 

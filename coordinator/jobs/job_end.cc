@@ -4,7 +4,9 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/jobs/checkpoint.h"
 #include "coordinator/jobs/failure_cause.h"
+#include "coordinator/jobs/finish.h"
 #include "coordinator/jobs/job_state.h"
 
 namespace stagecoach {
@@ -33,7 +35,7 @@ void EndEpoch(JobDecision& decision, const std::string& reason) {
   }
 }
 
-// Gives the workers back. The attempt stays, so that a plan of an earlier attempt is known when it comes.
+// Gives the workers back. The numbers of attempts stay, so that what comes of an earlier one is known.
 void ReleaseMembers(JobDecision& decision) {
   if (HasEpoch(decision.progress())) {
     v1::CoordinatorMessage message;
@@ -42,9 +44,11 @@ void ReleaseMembers(JobDecision& decision) {
       if (!decision.said(WorkerRank(rank)).lost) decision.Send(WorkerRank(rank), message);
     }
   }
-  const uint64_t attempt = decision.progress().planning_attempt;
-  decision.progress() = JobProgress{};
-  decision.progress().planning_attempt = attempt;
+  ForgetCheckpoint(decision);
+  JobProgress none;
+  none.planning_attempt = decision.progress().planning_attempt;
+  none.checkpoint.number = decision.progress().checkpoint.number;
+  decision.progress() = std::move(none);
   decision.Add(RequestTick{});
 }
 
@@ -64,7 +68,7 @@ const char* WhatIsMissing(const JobDecision& decision, WorkerRank rank) {
                  ? nullptr
                  : "applied the last step";
     case Phase::kWritingShards:
-      return member.shard != nullptr ? nullptr : "written its shard of the checkpoint";
+      return member.shard != nullptr || member.shard_failed ? nullptr : "written its shard of the checkpoint";
     default:
       return nullptr;
   }
@@ -177,20 +181,6 @@ void OnMemberLeaving(JobDecision& decision, WorkerRank rank) {
     default:
       EndForLeaver(decision);
   }
-}
-
-bool EndForLeaver(JobDecision& decision) {
-  for (uint32_t rank = 0; rank < decision.num_members(); ++rank) {
-    if (!decision.said(WorkerRank(rank)).leaving) continue;
-    const absl::Status why = absl::UnavailableError("it has left");
-    if (decision.progress().phase == Phase::kPlanning) {
-      RequeueJob(decision, absl::StrCat(MemberName(decision.job(), WorkerRank(rank)), " has left"));
-    } else {
-      FailJob(decision, CauseOfLoss(decision.job(), WorkerRank(rank), why, std::nullopt));
-    }
-    return true;
-  }
-  return false;
 }
 
 void OnPhaseDeadline(JobDecision& decision) {

@@ -38,8 +38,6 @@ void OnMemberLost(JobDecision& decision, WorkerRank rank, const absl::Status& wh
                   const std::optional<v1::RunState>& run);
 // It wants to end after the step under way; a job that has no more steps to run ends first.
 void OnMemberLeaving(JobDecision& decision, WorkerRank rank);
-// A member wants to leave before the next step. False: none.
-bool EndForLeaver(JobDecision& decision);
 // The phase has lasted for too long.
 void OnPhaseDeadline(JobDecision& decision);
 

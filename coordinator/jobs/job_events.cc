@@ -16,6 +16,12 @@ std::string EpochText(const v1::EpochStarted& started) {
   return text;
 }
 
+std::string ResumptionText(const v1::JobResumed& resumed) {
+  std::string text = absl::StrCat("from step ", resumed.checkpoint().step(), " in ", resumed.checkpoint().directory());
+  for (const std::string& note : resumed.notes()) absl::StrAppend(&text, "; ", note);
+  return text;
+}
+
 }  // namespace
 
 v1::JobEvent EventOfEntry(const v1::JournalEntry& entry, const JobRecord& job) {
@@ -45,6 +51,13 @@ v1::JobEvent EventOfEntry(const v1::JournalEntry& entry, const JobRecord& job) {
       Note(
           event, "CheckpointCompleted",
           absl::StrCat("step ", entry.checkpoint_completed().step(), " in ", entry.checkpoint_completed().directory()));
+      break;
+    case v1::JournalEntry::kCheckpointFailed:
+      Note(event, "CheckpointFailed",
+           absl::StrCat("step ", entry.checkpoint_failed().step(), ": ", entry.checkpoint_failed().message()));
+      break;
+    case v1::JournalEntry::kJobResumed:
+      Note(event, "JobResumed", ResumptionText(entry.job_resumed()));
       break;
     case v1::JournalEntry::kCoordinatorStarted:
       Note(event, "CoordinatorRestarted", absl::StrCat("term ", entry.coordinator_term()));

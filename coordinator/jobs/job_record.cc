@@ -65,6 +65,28 @@ void ApplyEpoch(const v1::JournalEntry& entry, JobHistory& history) {
   if (history.num_epochs++ == 0) history.started = entry.time();
 }
 
+absl::Status CheckResumption(const v1::JobResumed& resumed, const JobRecord& job) {
+  if (job.history.state != v1::JOB_STATE_PREPARING || !IsAtBeginning(job.history)) {
+    return Inconsistent(job, absl::StrCat("resumed from step ", resumed.last_commit().step(), " after it had begun"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckCheckpoint(uint64_t step, const JobRecord& job) {
+  if (HasEnded(job.history.state)) return Inconsistent(job, "a checkpoint after the job's end");
+  if (step > job.history.last_commit.step()) {
+    return Inconsistent(job, absl::StrCat("a checkpoint of step ", step, ", which is not committed"));
+  }
+  return absl::OkStatus();
+}
+
+void ApplyResumption(const v1::JobResumed& resumed, JobHistory& history) {
+  history.resumed = std::make_shared<const v1::JobResumed>(resumed);
+  history.last_commit = resumed.last_commit();
+  history.evaluated_step = resumed.last_commit().step();
+  history.checkpoints.push_back(resumed.checkpoint());
+}
+
 void ApplyCommit(const v1::StepCommitted& committed, JobHistory& history) {
   history.last_commit = committed.record();
   history.last_step = std::make_shared<const v1::StepEvent>(EventOfStep(committed, *history.spec));
@@ -84,6 +106,10 @@ std::optional<WorkerRank> RankOf(const JobRecord& job, const WorkerId& worker, I
 
 bool HasEpoch(const JobProgress& progress) {
   return progress.phase != Phase::kNone && progress.phase != Phase::kPlanning;
+}
+
+bool WaitsForCheckpoint(Phase phase) {
+  return phase == Phase::kMakingDirectory || phase == Phase::kWritingShards || phase == Phase::kWritingManifest;
 }
 
 bool EpochHasEnded(const JobHistory& history) {
@@ -118,6 +144,10 @@ void ApplyToJob(const v1::JournalEntry& entry, JobRecord& job) {
     case v1::JournalEntry::kCheckpointCompleted:
       history.checkpoints.push_back(entry.checkpoint_completed());
       break;
+    case v1::JournalEntry::kJobResumed:
+      ApplyResumption(entry.job_resumed(), history);
+      break;
+    case v1::JournalEntry::kCheckpointFailed:
     case v1::JournalEntry::kCoordinatorStarted:
     case v1::JournalEntry::FACT_NOT_SET:
       break;
@@ -142,8 +172,11 @@ absl::Status CheckEntry(const v1::JournalEntry& entry, const JobRecord& job) {
       if (entry.evaluation_completed().step() == job.history.last_commit.step()) return absl::OkStatus();
       return Inconsistent(job, "an evaluation of a step that is not the last committed one");
     case v1::JournalEntry::kCheckpointCompleted:
-      if (entry.checkpoint_completed().step() == job.history.last_commit.step()) return absl::OkStatus();
-      return Inconsistent(job, "a checkpoint of a step that is not the last committed one");
+      return CheckCheckpoint(entry.checkpoint_completed().step(), job);
+    case v1::JournalEntry::kCheckpointFailed:
+      return CheckCheckpoint(entry.checkpoint_failed().step(), job);
+    case v1::JournalEntry::kJobResumed:
+      return CheckResumption(entry.job_resumed(), job);
     case v1::JournalEntry::kCoordinatorStarted:
     case v1::JournalEntry::FACT_NOT_SET:
       break;
@@ -167,6 +200,10 @@ std::string JobOfEntry(const v1::JournalEntry& entry) {
       return entry.evaluation_completed().job();
     case v1::JournalEntry::kCheckpointCompleted:
       return entry.checkpoint_completed().job();
+    case v1::JournalEntry::kCheckpointFailed:
+      return entry.checkpoint_failed().job();
+    case v1::JournalEntry::kJobResumed:
+      return entry.job_resumed().job();
     case v1::JournalEntry::kCoordinatorStarted:
     case v1::JournalEntry::FACT_NOT_SET:
       break;
@@ -206,6 +243,14 @@ v1::Job DescribeJob(const JobRecord& job) {
   if (history.num_epochs > 0) *description.mutable_started() = history.started;
   if (HasEnded(history.state)) *description.mutable_ended() = history.ended;
   return description;
+}
+
+bool IsAtBeginning(const JobHistory& history) {
+  return history.last_commit.step() == (history.resumed == nullptr ? 0 : history.resumed->last_commit().step());
+}
+
+uint64_t CheckpointedStep(const JobHistory& history) {
+  return history.checkpoints.empty() ? 0 : history.checkpoints.back().step();
 }
 
 std::vector<uint32_t> StagesOf(const JobHistory& history, WorkerRank rank) {

@@ -46,7 +46,7 @@ enum class Phase {
   kEvaluating,       // an evaluation's RunStep was sent
   kPaused,           // the step under way has ended, and no other begins
   kFinishing,        // the last step is committed, and not yet applied everywhere
-  kMakingDirectory,  // of the checkpoint
+  kMakingDirectory,  // of a checkpoint that training waits for; so in the next two
   kWritingShards,    // WriteCheckpoint was sent
   kWritingManifest,  //
   kAborting,         // only consequences of the failure are known; its cause may still be reported
@@ -66,7 +66,22 @@ struct MemberProgress {
   std::string endpoint;                            // until all peers are connected
   std::shared_ptr<const v1::StepPrepared> vote;    // on the step in flight
   std::shared_ptr<const v1::StepApplied> applied;  // of the newest step that it applied
-  std::shared_ptr<const v1::ShardWritten> shard;
+  std::shared_ptr<const v1::ShardWritten> shard;   // of the checkpoint in the making
+  bool shard_failed = false;                       // instead
+};
+
+// A checkpoint in the making: one at a time, while training goes on or waits for it.
+struct CheckpointAttempt {
+  // kNone, or where it is: kMakingDirectory, kWritingShards, kWritingManifest. The job's phase is the same when
+  // training waits for it.
+  Phase stage = Phase::kNone;
+  uint64_t number = 0;  // of this attempt, or of the one before: results of file effects carry it
+  bool from_snapshot = false;
+  v1::CommitRecord record;  // of its step
+  std::string directory;
+  std::string failure;       // of the first shard that could not be written; empty: none
+  std::string digest;        // of the manifest that is being written
+  std::string state_digest;  // likewise
 };
 
 struct EvaluationInFlight {
@@ -96,9 +111,9 @@ struct JobProgress {
   absl::Duration run_ordered;  // the RunStep in flight
   Step commit_sent;            // the newest CommitStep of this epoch
   EvaluationInFlight evaluation;
-  std::string checkpoint_directory;
-  std::string manifest_digest;              // of the manifest that is being written
-  std::string manifest_state_digest;        // likewise
+  CheckpointAttempt checkpoint;
+  bool checkpoint_due = false;              // to be begun as soon as it can
+  absl::Duration checkpoint_begun;          // the newest of this epoch, or the epoch
   std::optional<FailureCause> consequence;  // the first of them
   absl::Duration phase_began;
   absl::Duration deadline = absl::InfiniteDuration();  // of the phase
@@ -121,9 +136,10 @@ struct JobHistory {
   v1::CommitRecord last_commit;                    // step 0: none
   std::shared_ptr<const v1::StepEvent> last_step;  // null: none
   uint64_t consecutive_skips = 0;
-  uint64_t evaluated_step = 0;  // the newest whose validation loss is known
-  std::vector<v1::CheckpointCompleted> checkpoints;
-  std::shared_ptr<const v1::RootCause> root_cause;  // of its failure; null: none
+  uint64_t evaluated_step = 0;                       // the newest whose validation loss is known
+  std::vector<v1::CheckpointCompleted> checkpoints;  // written, or resumed from
+  std::shared_ptr<const v1::JobResumed> resumed;     // null: it began at step 0
+  std::shared_ptr<const v1::RootCause> root_cause;   // of its failure; null: none
   // Wall clock, for people; unset: not yet.
   google::protobuf::Timestamp submitted;
   google::protobuf::Timestamp started;
@@ -140,6 +156,7 @@ std::optional<WorkerRank> RankOf(const JobRecord& job, const WorkerId& worker, I
 
 // Whether workers have been told of the job's epoch, or may have been.
 bool HasEpoch(const JobProgress& progress);
+bool WaitsForCheckpoint(Phase phase);
 bool EpochHasEnded(const JobHistory& history);
 // That messages to the job's members carry: the current epoch, or, when that has ended, the one after it, in which
 // nothing happens but its aborting.
@@ -155,6 +172,10 @@ std::string JobOfEntry(const v1::JournalEntry& entry);
 v1::JobStatus StatusOf(const JobRecord& job);
 // All that clients can know.
 v1::Job DescribeJob(const JobRecord& job);
+// No step has been committed since the job began, at step 0 or from a checkpoint: its state can be made again.
+bool IsAtBeginning(const JobHistory& history);
+// The newest step that a checkpoint has; 0: none.
+uint64_t CheckpointedStep(const JobHistory& history);
 // Stages of a worker in the current or last epoch.
 std::vector<uint32_t> StagesOf(const JobHistory& history, WorkerRank rank);
 

@@ -26,6 +26,9 @@ inline constexpr char kReasonWorkerLost[] = "WorkerLost";
 inline constexpr char kReasonWorkerHung[] = "WorkerHung";
 inline constexpr char kReasonLossNotFinite[] = "LossNotFinite";
 inline constexpr char kReasonCheckpointFailed[] = "CheckpointFailed";
+inline constexpr char kReasonCheckpointNotFound[] = "CheckpointNotFound";
+inline constexpr char kReasonCorruptCheckpoint[] = "CorruptCheckpoint";
+inline constexpr char kReasonSpecChanged[] = "SpecChanged";  // since the checkpoint to resume from was written
 inline constexpr char kReasonCoordinatorRestarted[] = "CoordinatorRestarted";
 
 struct JobStateTransition {

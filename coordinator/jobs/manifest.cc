@@ -35,7 +35,7 @@ absl::Status CheckParameters(const v1::ModelGraph& graph, const v1::CheckpointMa
 // Between the update and the file nothing may change a tensor. Members that were not asked for digests reported none.
 absl::Status CompareWithApplied(const JobRecord& job, const v1::CheckpointManifest& manifest) {
   for (const MemberProgress& member : job.progress.said) {
-    if (member.applied == nullptr) continue;
+    if (member.applied == nullptr || member.applied->step() != manifest.step()) continue;
     for (const v1::TensorDigestReport& applied : member.applied->digests()) {
       const TensorDigest digest{{applied.low(), applied.high()}};
       const v1::CheckpointTensor* written = FindTensor(manifest, applied.name());
@@ -50,7 +50,7 @@ absl::Status CompareWithApplied(const JobRecord& job, const v1::CheckpointManife
 }  // namespace
 
 absl::StatusOr<v1::CheckpointManifest> BuildManifest(const JobRecord& job, CoordinatorTerm term) {
-  const v1::CommitRecord& commit = job.history.last_commit;
+  const v1::CommitRecord& commit = job.progress.checkpoint.record;
   v1::CheckpointManifest manifest;
   manifest.set_version(kManifestVersion);
   manifest.set_job(job.id.value());
@@ -62,6 +62,7 @@ absl::StatusOr<v1::CheckpointManifest> BuildManifest(const JobRecord& job, Coord
                                          job.history.spec->training().global_batch_size())
                                .first_sample);
   *manifest.mutable_spec() = *job.history.spec;
+  *manifest.mutable_last_commit() = commit;
   std::vector<ShardReceipt> receipts;
   for (uint32_t rank = 0; rank < job.progress.said.size(); ++rank) {
     receipts.push_back({*job.progress.said[rank].shard, job.progress.members->at(rank).incarnation});

@@ -8,8 +8,8 @@
 
 namespace stagecoach {
 
-// The manifest of the last committed step, from what every member said about its shard. INTERNAL: a parameter is in no
-// shard, or a tensor is not what its stage had when it applied the step. INVALID_ARGUMENT: see AddShards. Pure.
+// The manifest of the checkpoint in the making, from what every member said about its shard. INTERNAL: a parameter is
+// in no shard, or a tensor is not what its stage had when it applied the step. INVALID_ARGUMENT: see AddShards. Pure.
 absl::StatusOr<v1::CheckpointManifest> BuildManifest(const JobRecord& job, CoordinatorTerm term);
 
 }  // namespace stagecoach

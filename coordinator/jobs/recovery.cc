@@ -61,7 +61,7 @@ void TakeOverCommit(JobDecision& decision, const v1::HeldJob& held) {
 // Whether a worker that holds this can come to the state after the last committed step.
 bool CanContinue(const JobRecord& job, const v1::HeldJob& held) {
   const uint64_t step = job.history.last_commit.step();
-  if (step == 0) return true;  // the initial state can be made again
+  if (IsAtBeginning(job.history)) return true;
   if (held.job() != job.id.value()) return false;
   return held.applied_step() == step || (held.applied_step() + 1 == step && held.prepared_step() == step);
 }

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/jobs/checkpoint.h"
 #include "coordinator/jobs/job_end.h"
 #include "coordinator/jobs/job_state.h"
 #include "coordinator/jobs/step.h"
@@ -65,11 +66,28 @@ absl::Status ResumeJob(JobDecision& decision) {
       break;
     case Phase::kTraining:  // the step that was under way still is
     case Phase::kEvaluating:
+    case Phase::kMakingDirectory:
+    case Phase::kWritingShards:
+    case Phase::kWritingManifest:
     case Phase::kAborting:
       decision.ChangeState(v1::JOB_STATE_RUNNING, kReasonTraining, "resumed");
       break;
     default:
       decision.ChangeState(v1::JOB_STATE_RECOVERING, kReasonRecovering, "resumed");
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CreateCheckpoint(JobDecision& decision) {
+  const v1::JobState state = decision.history().state;
+  if (HasEnded(state)) return Refused(decision, absl::StrCat("has already ended: ", JobStateName(state)));
+  if (EndsByItself(decision) || state == v1::JOB_STATE_CANCELLING)
+    return Refused(decision, "is about to end by itself");
+  if (!HasTrained(decision)) return Refused(decision, "has trained no step that a checkpoint could keep");
+  if (decision.job().progress.phase == Phase::kPaused) {
+    AwaitCheckpoint(decision);
+  } else {
+    decision.progress().checkpoint_due = true;
   }
   return absl::OkStatus();
 }

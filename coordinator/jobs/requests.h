@@ -17,6 +17,10 @@ absl::Status PauseJob(JobDecision& decision);
 // Refused when the job is not paused.
 absl::Status ResumeJob(JobDecision& decision);
 
+// A checkpoint after the step in flight; at once when the job is paused. Refused when there is no step to keep, or the
+// job is about to end, with a checkpoint, by itself.
+absl::Status CreateCheckpoint(JobDecision& decision);
+
 }  // namespace stagecoach
 
 #endif  // STAGECOACH_COORDINATOR_JOBS_REQUESTS_H_

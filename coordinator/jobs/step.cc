@@ -6,7 +6,9 @@
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/jobs/checkpoint.h"
+#include "coordinator/jobs/checkpoint_times.h"
 #include "coordinator/jobs/evaluation.h"
+#include "coordinator/jobs/finish.h"
 #include "coordinator/jobs/job_end.h"
 #include "coordinator/jobs/job_state.h"
 #include "coordinator/jobs/learning_rate.h"
@@ -91,7 +93,10 @@ void CommitStepInFlight(JobDecision& decision) {
       .tokens = batch.num_samples * spec.training().seq_len(),
       .seconds = absl::ToDoubleSeconds(decision.now() - decision.progress().step_started)};
   AppendCommit(decision, *record, ReportStep(*record, *decision.history().plan, input.votes, measurement));
-  SendCommit(decision);
+  NoteCheckpointDue(decision);
+  const bool snapshot = SnapshotIsDue(decision);
+  SendCommit(decision, snapshot);
+  if (snapshot) BeginCheckpoint(decision, /*from_snapshot=*/true);
   FollowCommit(decision);
 }
 
@@ -113,11 +118,12 @@ bool IsLastStep(const JobRecord& job, uint64_t step) {
   return step >= job.history.spec->training().steps() || job.history.state == v1::JOB_STATE_CANCELLING;
 }
 
-void SendCommit(JobDecision& decision) {
+void SendCommit(JobDecision& decision, bool snapshot) {
   v1::CoordinatorMessage message;
   const v1::CommitRecord& record = decision.history().last_commit;
   *message.mutable_commit_step()->mutable_record() = record;
   message.mutable_commit_step()->set_want_digests(IsLastStep(decision.job(), record.step()));
+  message.mutable_commit_step()->set_snapshot(snapshot);
   decision.progress().commit_sent = Step(record.step());
   decision.SendToAll(message);
 }
@@ -137,6 +143,8 @@ void StartNextStep(JobDecision& decision) {
     FinishTraining(decision);
   } else if (EndForLeaver(decision)) {
     return;
+  } else if (MustAwaitCheckpoint(decision)) {
+    AwaitCheckpoint(decision);
   } else if (is_paused) {
     decision.EnterPhase(Phase::kPaused);
   } else {

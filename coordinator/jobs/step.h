@@ -27,11 +27,11 @@ bool IsLastStep(const JobRecord& job, uint64_t step);
 
 // The evaluation of the last committed step, if it has one that was not made, or else the next step.
 void GoOnAfterLastStep(JobDecision& decision);
-// Runs the step after the last committed one, or goes on to the final checkpoint; a paused job stays where it is, and
-// one that a member wants to leave ends.
+// Runs the step after the last committed one, or waits for a checkpoint that is due, or goes on to the final one; a
+// paused job stays where it is, and one that a member wants to leave ends.
 void StartNextStep(JobDecision& decision);
-// Tells every member the verdict on the last committed step.
-void SendCommit(JobDecision& decision);
+// Tells every member the verdict on the last committed step. `snapshot`: they keep a copy of the state that it gives.
+void SendCommit(JobDecision& decision, bool snapshot);
 
 // False: at the wrong time, twice or too late; nothing has changed. The last vote decides and commits the step, and
 // starts what comes next without waiting for the updates.

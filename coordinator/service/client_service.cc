@@ -85,6 +85,12 @@ grpc::Status ClientService::ResumeJob(grpc::ServerContext*, const v1::ResumeJobR
   return ToGrpc(job.ok() ? to_.coordinator.ResumeJob(*job) : job.status());
 }
 
+grpc::Status ClientService::CreateCheckpoint(grpc::ServerContext*, const v1::CreateCheckpointRequest* request,
+                                             v1::CreateCheckpointResponse*) {
+  const absl::StatusOr<JobId> job = JobOf(*request, to_.options);
+  return ToGrpc(job.ok() ? to_.coordinator.CreateCheckpoint(*job) : job.status());
+}
+
 grpc::Status ClientService::GetVersion(grpc::ServerContext*, const v1::GetVersionRequest*,
                                        v1::GetVersionResponse* response) {
   response->set_build_version(BuildVersion());

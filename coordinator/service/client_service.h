@@ -39,6 +39,8 @@ class ClientService final
                         v1::PauseJobResponse* response) override;
   grpc::Status ResumeJob(grpc::ServerContext* context, const v1::ResumeJobRequest* request,
                          v1::ResumeJobResponse* response) override;
+  grpc::Status CreateCheckpoint(grpc::ServerContext* context, const v1::CreateCheckpointRequest* request,
+                                v1::CreateCheckpointResponse* response) override;
   grpc::Status GetVersion(grpc::ServerContext* context, const v1::GetVersionRequest* request,
                           v1::GetVersionResponse* response) override;
   grpc::ServerWriteReactor<v1::JobEvent>* FollowJob(grpc::CallbackServerContext* context,

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/strip.h"
+#include "absl/time/time.h"
 #include "common/quoted.h"
 #include "coordinator/spec/job_spec_schema.h"
 #include "coordinator/spec/spec_hints.h"
@@ -23,6 +24,7 @@ constexpr size_t kMaxLabelKeyBytes = 63;
 constexpr size_t kMaxLabelValueBytes = 255;
 constexpr uint64_t kMaxBlocksOfStage = 4096;
 constexpr double kMaxPriority = 1000;
+constexpr absl::Duration kLongestInterval = absl::Hours(10'000);
 
 using Sources = google::protobuf::RepeatedPtrField<v1::DataSource>;
 
@@ -192,6 +194,25 @@ std::string PrintPartition(const v1::JobSpec& spec) {
     return absl::StrCat("[", absl::StrJoin(partition.num_blocks(), ", "), "]");
   }
   return partition.kind() == v1::PartitionSpec::KIND_EVEN ? "even" : "auto";
+}
+
+void ParseIntervalTime(const SpecNode& node, absl::string_view path, v1::JobSpec& spec, SpecProblems& problems) {
+  const std::optional<std::string> text = ReadText(node, path, problems);
+  if (!text.has_value()) return;
+  absl::Duration interval;
+  if (!absl::ParseDuration(*text, &interval) || interval < absl::ZeroDuration() || interval > kLongestInterval) {
+    problems.Add(
+        node, path,
+        absl::StrCat("expected a duration up to ", absl::FormatDuration(kLongestInterval), ", got ", Quoted(*text)),
+        "write 15m, 1h30m or 90s");
+    return;
+  }
+  spec.mutable_checkpoint()->set_interval_seconds(absl::ToDoubleSeconds(interval));
+}
+
+std::string PrintIntervalTime(const v1::JobSpec& spec) {
+  const double seconds = spec.checkpoint().interval_seconds();
+  return seconds == 0 ? "0s" : absl::FormatDuration(absl::Seconds(seconds));
 }
 
 void ParsePriority(const SpecNode& node, absl::string_view path, v1::JobSpec& spec, SpecProblems& problems) {

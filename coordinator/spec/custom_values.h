@@ -25,6 +25,10 @@ std::string PrintBetas(const v1::JobSpec& spec);
 void ParsePartition(const SpecNode& node, absl::string_view path, v1::JobSpec& spec, SpecProblems& problems);
 std::string PrintPartition(const v1::JobSpec& spec);
 
+// A duration, "15m"; zero: none.
+void ParseIntervalTime(const SpecNode& node, absl::string_view path, v1::JobSpec& spec, SpecProblems& problems);
+std::string PrintIntervalTime(const v1::JobSpec& spec);
+
 // An integer from -1000 to 1000.
 void ParsePriority(const SpecNode& node, absl::string_view path, v1::JobSpec& spec, SpecProblems& problems);
 std::string PrintPriority(const v1::JobSpec& spec);

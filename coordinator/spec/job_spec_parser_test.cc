@@ -52,6 +52,10 @@ TEST(JobSpecParserTest, FillsInEveryDefault) {
   EXPECT_EQ(spec.parallelism().partition().kind(), v1::PartitionSpec::KIND_AUTO);
   EXPECT_EQ(spec.parallelism().activation_checkpointing(), "none");
   EXPECT_EQ(spec.checkpoint().resume(), "never");
+  EXPECT_EQ(spec.checkpoint().interval_steps(), 0u);
+  EXPECT_EQ(spec.checkpoint().interval_seconds(), 0);
+  EXPECT_EQ(spec.checkpoint().keep_last(), 0u);
+  EXPECT_TRUE(spec.checkpoint().async());
   EXPECT_EQ(spec.resources().device(), "cpu");
   EXPECT_EQ(spec.metrics().log_interval(), 10u);
 }
@@ -256,6 +260,31 @@ TEST(JobSpecParserTest, RefusesNamesAndPathsThatAreNot) {
   });
 }
 
+TEST(JobSpecParserTest, ReadsWhenCheckpointsAreWrittenAndWhichOneIsResumed) {
+  const v1::JobSpec spec =
+      ParseGood(GoodSpecWith("{dir: /ckpt}",
+                             "{dir: /ckpt, interval_steps: 500, interval_time: 1h30m, keep_last: 3, "
+                             "async: false, resume: step-0000000020.2}"));
+  EXPECT_EQ(spec.checkpoint().interval_steps(), 500u);
+  EXPECT_EQ(spec.checkpoint().interval_seconds(), 5400);
+  EXPECT_EQ(spec.checkpoint().keep_last(), 3u);
+  EXPECT_FALSE(spec.checkpoint().async());
+  EXPECT_EQ(spec.checkpoint().resume(), "step-0000000020.2");
+  EXPECT_EQ(ParseGood(GoodSpecWith("{dir: /ckpt}", "{dir: /ckpt, resume: auto}")).checkpoint().resume(), "auto");
+  ExpectErrors({
+      {"{dir: /ckpt}", "{dir: /ckpt, interval_time: 15}",
+       "f:19:41: checkpoint.interval_time: expected text, got the number \"15\"; put it in quotes if it is meant as "
+       "text"},
+      {"{dir: /ckpt}", "{dir: /ckpt, interval_time: soon}",
+       "f:19:41: checkpoint.interval_time: expected a duration up to 10000h, got \"soon\"; write 15m, 1h30m or 90s"},
+      {"{dir: /ckpt}", "{dir: /ckpt, interval_time: -3s}",
+       "f:19:41: checkpoint.interval_time: expected a duration up to 10000h, got \"-3s\"; write 15m, 1h30m or 90s"},
+      {"{dir: /ckpt}", "{dir: /ckpt, resume: ../other}",
+       "f:19:34: checkpoint.resume: expected never, auto or the name of a checkpoint in checkpoint.dir, like "
+       "step-0000000020; got \"../other\""},
+  });
+}
+
 TEST(JobSpecParserTest, NamesWhatIsNotSupportedYet) {
   const std::vector<std::pair<std::string, std::string>> values = {
       {"model.architecture=llama", "\"llama\" is not supported yet"},
@@ -274,11 +303,6 @@ TEST(JobSpecParserTest, NamesWhatIsNotSupportedYet) {
       {"parallelism.virtual_stages=2", "a value of 2 is not supported yet"},
       {"parallelism.data_parallel_degree=2", "a value of 2 is not supported yet"},
       {"parallelism.activation_checkpointing=full", "\"full\" is not supported yet"},
-      {"checkpoint.interval_steps=5", "is not supported yet"},
-      {"checkpoint.interval_time=15m", "is not supported yet"},
-      {"checkpoint.keep_last=5", "is not supported yet"},
-      {"checkpoint.async=true", "is not supported yet"},
-      {"checkpoint.resume=auto", "\"auto\" is not supported yet"},
       {"fault_tolerance={max_recoveries: 10}", "is not supported yet"},
       {"fault_tolerance={spare_workers: 1}", "is not supported yet"},
       {"fault_tolerance.on_worker_loss=repartition", "\"repartition\" is not supported yet"},

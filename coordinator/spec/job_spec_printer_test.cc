@@ -122,7 +122,14 @@ class RandomSpec {
       parallelism.mutable_partition()->set_kind(v1::PartitionSpec::KIND_LAYERS);
       for (const uint32_t blocks : {1u, 10u, 1u}) parallelism.mutable_partition()->add_num_blocks(blocks);
     }
-    spec.mutable_checkpoint()->set_dir(Path());
+    v1::CheckpointSpec& checkpoint = *spec.mutable_checkpoint();
+    checkpoint.set_dir(Path());
+    const char* const resumes[] = {"never", "auto", "step-0000000007"};
+    checkpoint.set_resume(resumes[Integer(0, 2)]);
+    checkpoint.set_interval_steps(Coin() ? 0 : Integer(1, 0xFFFFFFFF));
+    checkpoint.set_interval_seconds(Coin() ? 0 : static_cast<double>(Integer(1, 36'000'000)));
+    checkpoint.set_keep_last(Coin() ? 0 : static_cast<uint32_t>(Integer(1, 1'000'000)));
+    checkpoint.set_async(Coin());
     spec.mutable_resources()->set_workers(Coin() ? 0 : static_cast<uint32_t>(Integer(12, 4096)));
     spec.mutable_resources()->set_threads_per_worker(static_cast<uint32_t>(Integer(0, 1024)));
     spec.mutable_metrics()->set_log_interval(Integer(1, 0xFFFFFFFF));

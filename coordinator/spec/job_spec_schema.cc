@@ -18,6 +18,7 @@ constexpr uint64_t kMaxLayers = 4096;
 constexpr uint64_t kMaxHidden = 1 << 20;
 constexpr uint64_t kMaxVocabulary = 1 << 24;
 constexpr uint64_t kMaxPositions = 1 << 20;
+constexpr uint64_t kMaxCheckpoints = 1'000'000;
 constexpr uint64_t kMaxWorkers = 4096;
 constexpr uint64_t kMaxThreads = 1024;
 constexpr uint64_t kMaxMicroBatchSize = 65535;
@@ -97,7 +98,11 @@ constexpr SchemaField kFields[] = {
      .later = "selective|full"},
 
     {.path = "checkpoint.dir", .kind = Kind::kText, .check = CheckPath},
-    {.path = "checkpoint.resume", .kind = Kind::kChoice, .preset = "never", .choices = "never", .later = "*"},
+    {.path = "checkpoint.interval_steps", .kind = Kind::kInteger, .preset = "0", .integers = {0, kMaxSteps}},
+    {.path = "checkpoint.interval_time", .preset = "0s", .parse = ParseIntervalTime, .print = PrintIntervalTime},
+    {.path = "checkpoint.keep_last", .kind = Kind::kInteger, .preset = "0", .integers = {0, kMaxCheckpoints}},
+    {.path = "checkpoint.async", .kind = Kind::kBoolean, .preset = "true"},
+    {.path = "checkpoint.resume", .kind = Kind::kText, .preset = "never", .check = CheckResume},
 
     {.path = "resources.device", .kind = Kind::kChoice, .preset = "cpu", .choices = "cpu", .later = "cuda"},
     {.path = "resources.workers", .kind = Kind::kIntegerOrAuto, .preset = "auto", .integers = {1, kMaxWorkers}},
@@ -122,10 +127,6 @@ constexpr LaterKey kLaterKeys[] = {
     {"training.tokens", "give training.steps"},
     {"training.epochs", "give training.steps"},
     {"loss_scale", "training.precision f32 needs none"},
-    {"checkpoint.interval_steps", "a checkpoint is written when the job ends"},
-    {"checkpoint.interval_time", "a checkpoint is written when the job ends"},
-    {"checkpoint.keep_last", "a checkpoint is written when the job ends"},
-    {"checkpoint.async", "a checkpoint is written when the job ends"},
     {"fault_tolerance.max_recoveries", "a job that loses a worker fails"},
     {"fault_tolerance.recovery_window", "a job that loses a worker fails"},
     {"fault_tolerance.spare_workers", "a job that loses a worker fails"},

@@ -258,4 +258,16 @@ absl::StatusOr<std::string> CheckPath(absl::string_view text) {
   return std::string(path);
 }
 
+absl::StatusOr<std::string> CheckResume(absl::string_view text) {
+  const bool is_name =
+      absl::StartsWith(text, "step-") && text.size() <= 64 && std::all_of(text.begin() + 5, text.end(), [](char c) {
+        return absl::ascii_isdigit(static_cast<unsigned char>(c)) || c == '.';
+      });
+  if (text == "never" || text == "auto" || is_name) return std::string(text);
+  return Invalid(
+      absl::StrCat("expected never, auto or the name of a checkpoint in checkpoint.dir, like "
+                   "step-0000000020; got ",
+                   Quoted(text)));
+}
+
 }  // namespace stagecoach

@@ -43,6 +43,8 @@ bool IsWord(const SpecNode& node, absl::string_view word);  // an unquoted scala
 // A job's name; an absolute path, with `file:` in front taken away. INVALID_ARGUMENT.
 absl::StatusOr<std::string> CheckJobName(absl::string_view text);
 absl::StatusOr<std::string> CheckPath(absl::string_view text);
+// `never`, `auto`, or the name of a checkpoint. INVALID_ARGUMENT.
+absl::StatusOr<std::string> CheckResume(absl::string_view text);
 
 }  // namespace stagecoach
 

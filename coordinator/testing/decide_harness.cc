@@ -166,7 +166,7 @@ void DecideHarness::Restart() {
 
 bool DecideHarness::FinishPlanning(std::shared_ptr<const JobPlan> plan) {
   const StartPlanning order = Take(planning, later_plannings_);
-  return Feed(PlanReady{order.job, order.attempt, std::move(plan), ""});
+  return Feed(PlanReady{order.job, order.attempt, std::move(plan), "", std::exchange(resume_point, nullptr)});
 }
 
 bool DecideHarness::FinishPlanning(const absl::Status& status, const std::string& failure_reason) {
@@ -176,12 +176,12 @@ bool DecideHarness::FinishPlanning(const absl::Status& status, const std::string
 
 bool DecideHarness::FinishDirectory(absl::StatusOr<std::string> path) {
   const MakeDirectory order = Take(directory, later_directories_);
-  return Feed(DirectoryMade{order.job, order.epoch, std::move(path)});
+  return Feed(DirectoryMade{order.job, order.attempt, std::move(path)});
 }
 
 bool DecideHarness::FinishManifest(const absl::Status& status) {
   const WriteManifest order = Take(manifest, later_manifests_);
-  return Feed(ManifestWritten{order.job, order.epoch, status});
+  return Feed(ManifestWritten{order.job, order.attempt, status});
 }
 
 bool DecideHarness::Step(const std::string& name) {

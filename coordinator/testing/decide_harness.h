@@ -85,8 +85,11 @@ class DecideHarness {
   std::optional<StartPlanning> planning;
   std::optional<MakeDirectory> directory;
   std::optional<WriteManifest> manifest;
-  std::optional<absl::StatusOr<JobId>> answer;  // to the last request
-  std::string reason;                           // of the last decision
+  std::vector<std::string> removed_directories;
+  std::vector<PruneOldCheckpoints> prunings;
+  std::shared_ptr<const v1::JobResumed> resume_point;  // that the next planning finds; null: none
+  std::optional<absl::StatusOr<JobId>> answer;         // to the last request
+  std::string reason;                                  // of the last decision
 
  private:
   bool StepAny();
@@ -97,6 +100,8 @@ class DecideHarness {
   void RunEffect(const StartPlanning& effect) { Order(effect, planning, later_plannings_); }
   void RunEffect(const MakeDirectory& effect) { Order(effect, directory, later_directories_); }
   void RunEffect(const WriteManifest& effect) { Order(effect, manifest, later_manifests_); }
+  void RunEffect(const RemoveDirectory& effect) { removed_directories.push_back(effect.directory); }
+  void RunEffect(const PruneOldCheckpoints& effect) { prunings.push_back(effect); }
   void RunEffect(const EndSession& effect);
   void RunEffect(const KeepLogLines& effect) { log_lines.push_back(effect); }
   void RunEffect(const AnswerRequest& effect) { answer = effect.answer; }

@@ -58,7 +58,7 @@ std::optional<v1::WorkerMessage> FakeWorker::Answer(const v1::CoordinatorMessage
   } else if (message.has_commit_step()) {
     AnswerCommit(message.commit_step(), answer);
   } else if (message.has_write_checkpoint()) {
-    AnswerWriteCheckpoint(message.write_checkpoint(), *answer.mutable_shard_written());
+    AnswerWriteCheckpoint(message.write_checkpoint(), answer);
   } else if (message.has_abort()) {
     if (message.fence().job() == job_) epoch_ = message.fence().epoch();
     NoteCommit(message.abort().last_commit());
@@ -77,6 +77,8 @@ void FakeWorker::AnswerAssignment(const v1::CoordinatorMessage& message, v1::Wor
   epoch_ = message.fence().epoch();
   assignment_ = message.assign_stages();
   NoteCommit(assignment_.last_commit());
+  snapshot_ = {};
+  if (applied_step_ == 0 && assignment_.has_restore()) Restore(assignment_);
   prepared_step_ = 0;  // its verdict is known: it will be run again
   if (applied_step_ != assignment_.last_commit().step()) {
     answer.mutable_failure()->set_code(static_cast<int>(absl::StatusCode::kFailedPrecondition));
@@ -85,6 +87,14 @@ void FakeWorker::AnswerAssignment(const v1::CoordinatorMessage& message, v1::Wor
   }
   answer.mutable_stages_prepared()->set_endpoint(absl::StrCat("endpoint of ", id_.value()));
   answer.mutable_stages_prepared()->set_applied_step(applied_step_);
+}
+
+// What the step's records had made is not known here: a function of what is restored.
+void FakeWorker::Restore(const v1::AssignStages& assignment) {
+  last_commit_ = assignment.last_commit();
+  applied_step_ = last_commit_.step();
+  num_updates_ = last_commit_.num_updates();
+  state_ = Hash(assignment.restore().SerializeAsString());
 }
 
 // Applies what it has prepared when this is the verdict on it.
@@ -100,6 +110,7 @@ void FakeWorker::NoteCommit(const v1::CommitRecord& record) {
 void FakeWorker::Release() {
   job_.clear();
   epoch_ = applied_step_ = prepared_step_ = num_updates_ = state_ = 0;
+  snapshot_ = {};
   last_commit_.Clear();
 }
 
@@ -157,22 +168,34 @@ void FakeWorker::AnswerCommit(const v1::CommitStep& commit, v1::WorkerMessage& a
   v1::StepApplied& applied = *answer.mutable_step_applied();
   applied.set_step(commit.record().step());
   applied.set_num_updates(num_updates_);
-  if (commit.want_digests()) AddDigests(*applied.mutable_digests());
+  if (commit.want_digests()) AddDigests(state_, *applied.mutable_digests());
+  if (commit.snapshot()) snapshot_ = {applied_step_, state_};
 }
 
-void FakeWorker::AnswerWriteCheckpoint(const v1::WriteCheckpoint& write, v1::ShardWritten& written) const {
+void FakeWorker::AnswerWriteCheckpoint(const v1::WriteCheckpoint& write, v1::WorkerMessage& answer) {
+  const Snapshot source = write.from_snapshot() ? snapshot_ : Snapshot{applied_step_, state_};
+  STAGECOACH_CHECK(source.step == write.step());
+  if (!disk.ok()) {
+    v1::ShardFailed& failed = *answer.mutable_shard_failed();
+    failed.set_step(write.step());
+    failed.set_file(write.file());
+    failed.set_code(static_cast<int>(disk.code()));
+    failed.set_message(std::string(disk.message()));
+    return;
+  }
+  v1::ShardWritten& written = *answer.mutable_shard_written();
   written.set_step(write.step());
   written.set_file(write.file());
   written.set_bytes(kShardBytes);
   written.set_digest(std::string(32, 'a'));
-  AddDigests(*written.mutable_tensors());
+  AddDigests(source.state, *written.mutable_tensors());
   if (files_ == nullptr) return;
   const absl::Status status =
       WriteFileAtomically(*files_, absl::StrCat(write.directory(), "/", write.file()), std::string(kShardBytes, 'x'));
   STAGECOACH_CHECK(status.ok());
 }
 
-void FakeWorker::AddDigests(google::protobuf::RepeatedPtrField<v1::TensorDigestReport>& reports) const {
+void FakeWorker::AddDigests(uint64_t state, google::protobuf::RepeatedPtrField<v1::TensorDigestReport>& reports) const {
   ForEachOwnedParameter([&](const std::string& parameter) {
     for (const bool optimizer_state : {false, true}) {
       v1::TensorDigestReport& report = *reports.Add();
@@ -180,7 +203,7 @@ void FakeWorker::AddDigests(google::protobuf::RepeatedPtrField<v1::TensorDigestR
       report.set_dtype(v1::DTYPE_F32);
       report.add_shape(kParameterElements);
       report.set_low(Hash(report.name()));
-      report.set_high(state_);
+      report.set_high(state);
       report.set_optimizer_state(optimizer_state);
     }
   });

@@ -29,17 +29,19 @@ class FakeWorker {
   // Called with each vote before it is sent.
   std::function<void(v1::StepPrepared&)> edit_vote = [](v1::StepPrepared&) {};
   std::string numerics_class = "fake";
+  absl::Status disk;  // an error: that of every shard
 
  private:
   void AnswerAssignment(const v1::CoordinatorMessage& message, v1::WorkerMessage& answer);
   void AnswerRunStep(const v1::RunStep& run, v1::WorkerMessage& answer);
   void AddLossParts(const v1::RunStep& run, double loss, google::protobuf::RepeatedPtrField<v1::LossPart>& parts) const;
   void AnswerCommit(const v1::CommitStep& commit, v1::WorkerMessage& answer);
+  void Restore(const v1::AssignStages& assignment);
   void NoteCommit(const v1::CommitRecord& record);
   void Release();
-  void AnswerWriteCheckpoint(const v1::WriteCheckpoint& write, v1::ShardWritten& written) const;
+  void AnswerWriteCheckpoint(const v1::WriteCheckpoint& write, v1::WorkerMessage& answer);
   // Parameters of the layers held here, each with one moment.
-  void AddDigests(google::protobuf::RepeatedPtrField<v1::TensorDigestReport>& reports) const;
+  void AddDigests(uint64_t state, google::protobuf::RepeatedPtrField<v1::TensorDigestReport>& reports) const;
   template <typename Visit>
   void ForEachOwnedParameter(Visit visit) const;
 
@@ -52,6 +54,12 @@ class FakeWorker {
   uint64_t prepared_step_ = 0;  // 0: none
   uint64_t num_updates_ = 0;
   uint64_t state_ = 0;
+  // Of the newest commit that asked for one.
+  struct Snapshot {
+    uint64_t step = 0;  // 0: none
+    uint64_t state = 0;
+  };
+  Snapshot snapshot_;
   v1::CommitRecord last_commit_;
   v1::AssignStages assignment_;
 };

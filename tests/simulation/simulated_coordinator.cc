@@ -333,21 +333,24 @@ void SimulatedCoordinator::RunEffect(StartPlanning& effect) {
 void SimulatedCoordinator::RunEffect(MakeDirectory& effect) {
   RunElsewhere([this, order = std::move(effect)]() -> Input {
     if (world_.random.Chance(trouble_.files_fail)) {
-      return DirectoryMade{order.job, order.epoch, absl::PermissionDeniedError("no directory can be made")};
+      return DirectoryMade{order.job, order.attempt, absl::PermissionDeniedError("no directory can be made")};
     }
-    return DirectoryMade{order.job, order.epoch, absl::StrCat(order.parent, "/", ++num_directories_)};
+    return DirectoryMade{order.job, order.attempt, absl::StrCat(order.parent, "/", ++num_directories_)};
   });
 }
 
 void SimulatedCoordinator::RunEffect(WriteManifest& effect) {
   RunElsewhere([this, order = std::move(effect)]() -> Input {
     if (world_.random.Chance(trouble_.files_fail)) {
-      return ManifestWritten{order.job, order.epoch, absl::DataLossError("the manifest cannot be written")};
+      return ManifestWritten{order.job, order.attempt, absl::DataLossError("the manifest cannot be written")};
     }
     laws_.OnManifest(order.job, order.manifest);
-    return ManifestWritten{order.job, order.epoch, absl::OkStatus()};
+    return ManifestWritten{order.job, order.attempt, absl::OkStatus()};
   });
 }
+
+void SimulatedCoordinator::RunEffect(RemoveDirectory&) {}
+void SimulatedCoordinator::RunEffect(PruneOldCheckpoints&) {}
 
 void SimulatedCoordinator::RunEffect(KeepLogLines& effect) {
   log_book_.Add(effect.job, state_.term(), effect.worker, effect.lines);

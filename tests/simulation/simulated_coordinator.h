@@ -95,6 +95,8 @@ class SimulatedCoordinator {
   void RunEffect(StartPlanning& effect);
   void RunEffect(MakeDirectory& effect);
   void RunEffect(WriteManifest& effect);
+  void RunEffect(RemoveDirectory& effect);
+  void RunEffect(PruneOldCheckpoints& effect);
   void RunEffect(KeepLogLines& effect);
   void RunEffect(AnswerRequest& effect);
   void RunEffect(RequestTick&) { consequences_.push_back(Tick{}); }

@@ -1,0 +1,65 @@
+#include "coordinator/resume/spec_changes.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/string_view.h"
+#include "coordinator/spec/job_spec_schema.h"
+
+namespace stagecoach {
+namespace {
+
+// Names of keys, or of sections with the dot.
+constexpr absl::string_view kForbidden[] = {
+    "model.architecture",
+    "model.config.num_hidden_layers",
+    "model.config.hidden_size",
+    "model.config.num_attention_heads",
+    "model.config.vocab_size",
+    "model.config.max_position_embeddings",
+    "model.config.tie_word_embeddings",
+    "model.config.layer_norm_epsilon",
+    "data.train",
+    "data.tokenizer",
+    "data.seed",
+    "data.shuffle",
+    "training.seq_len",
+    "training.global_batch_size",
+    "training.precision",
+    "optimizer.name",
+    "optimizer.momentum",  // without it there is no such state
+};
+// The initial parameters are no longer needed; the bits do not depend on the others.
+constexpr absl::string_view kIgnored[] = {
+    "version",     "name",     "labels",           "model.init.", "parallelism.",
+    "checkpoint.", "metrics.", "fault_tolerance.", "limits.",     "resources.workers"};
+
+template <size_t N>
+bool IsAmong(absl::string_view path, const absl::string_view (&list)[N]) {
+  return std::any_of(std::begin(list), std::end(list), [&](absl::string_view entry) {
+    return absl::EndsWith(entry, ".") ? absl::StartsWith(path, entry) : path == entry;
+  });
+}
+
+std::string ValueOf(const SchemaField& field, const v1::JobSpec& spec) {
+  return AppliesTo(field, spec) ? PrintField(field, spec) : "nothing";
+}
+
+}  // namespace
+
+SpecChanges CompareSpecs(const v1::JobSpec& written_by, const v1::JobSpec& resumed_by) {
+  SpecChanges changes;
+  for (const SchemaField& field : JobSpecFields()) {
+    if (IsAmong(field.path, kIgnored)) continue;
+    const std::string before = ValueOf(field, written_by);
+    const std::string now = ValueOf(field, resumed_by);
+    if (before == now) continue;
+    const bool is_forbidden = IsAmong(field.path, kForbidden);
+    (is_forbidden ? changes.forbidden : changes.allowed).push_back(absl::StrCat(field.path, ": ", before, " -> ", now));
+  }
+  return changes;
+}
+
+}  // namespace stagecoach
