@@ -23,13 +23,14 @@ absl::StatusOr<std::vector<std::string>> CheckpointRetention::Prune(const std::s
   for (const CheckpointDirectory& checkpoint : found) {
     if (!checkpoint.is_complete) continue;
     const absl::StatusOr<v1::CheckpointManifest> manifest = ReadManifest(files_, checkpoint.path);
-    if (!manifest.ok() || manifest->spec().name() != job_name) continue;  // not known to be this job's
+    const bool is_others = !job_name.empty() && (!manifest.ok() || manifest->spec().name() != job_name);
+    if (is_others) continue;
     if (num_verified >= keep_last) {
       STAGECOACH_RETURN_IF_ERROR(files_.RemoveTree(absl::StrCat(checkpoint.path, "/", kManifestFileName)));
       STAGECOACH_RETURN_IF_ERROR(files_.RemoveTree(checkpoint.path));
       verified_.erase(checkpoint.path);
       removed.push_back(checkpoint.path);
-    } else if (Verify(checkpoint.path, manifest->state_digest()).ok()) {
+    } else if (manifest.ok() && Verify(checkpoint.path, manifest->state_digest()).ok()) {
       ++num_verified;
     }
   }

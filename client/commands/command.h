@@ -31,6 +31,7 @@ void AddChanges(CLI::App& root, Invocation& invocation);  // cancel, pause, resu
 void AddValidate(CLI::App& root, Invocation& invocation);
 void AddPlan(CLI::App& root, Invocation& invocation);
 void AddCheckpoint(CLI::App& root, Invocation& invocation);
+void AddCheckpointCreate(CLI::App& checkpoint, Invocation& invocation);
 void AddConfig(CLI::App& root, Invocation& invocation);
 void AddCompletion(CLI::App& root, Invocation& invocation);
 void AddVersion(CLI::App& root, Invocation& invocation);

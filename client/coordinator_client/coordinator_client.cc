@@ -173,6 +173,13 @@ absl::Status CoordinatorClient::ResumeJob(const std::string& job) {
   return Change(&Stub::AsyncResumeJob, job, [](v1::JobState state) { return state == v1::JOB_STATE_RUNNING; });
 }
 
+absl::Status CoordinatorClient::CreateCheckpoint(const std::string& job) {
+  v1::CreateCheckpointRequest request;
+  request.set_job(job);
+  v1::CreateCheckpointResponse response;
+  return Call(&Stub::AsyncCreateCheckpoint, request, response).status;
+}
+
 MessageStream<v1::JobEvent>::Prepare CoordinatorClient::FollowJob(v1::FollowJobRequest request) {
   return
       [stub = stub_.get(), request = std::move(request)](grpc::ClientContext* context, grpc::CompletionQueue* queue) {

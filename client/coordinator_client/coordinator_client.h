@@ -43,6 +43,7 @@ class CoordinatorClient {
   absl::Status CancelJob(const std::string& job);
   absl::Status PauseJob(const std::string& job);
   absl::Status ResumeJob(const std::string& job);
+  absl::Status CreateCheckpoint(const std::string& job);
 
   // One call each; see ReconnectingStream.
   MessageStream<v1::JobEvent>::Prepare FollowJob(v1::FollowJobRequest request);

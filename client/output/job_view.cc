@@ -100,6 +100,7 @@ Json JobJson(const v1::Job& job) {
   if (status.has_root_cause()) json["root_cause"] = ToJson(status.root_cause());
   if (job.has_last_step()) json["last_step"] = StepJson(job.last_step());
   json["checkpoint"] = job.checkpoint_directory();
+  json["checkpoint_step"] = job.checkpoint_step();
   json["digest"] = job.digest();
   json["state_digest"] = job.state_digest();
   json["submission_id"] = job.submission_id();

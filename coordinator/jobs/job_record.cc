@@ -235,6 +235,7 @@ v1::Job DescribeJob(const JobRecord& job) {
   if (!history.checkpoints.empty()) {
     const v1::CheckpointCompleted& newest = history.checkpoints.back();
     description.set_checkpoint_directory(newest.directory());
+    description.set_checkpoint_step(newest.step());
     description.set_digest(newest.digest());
     description.set_state_digest(newest.state_digest());
   }
