@@ -1,0 +1,121 @@
+#include "formats/corpus_identity.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <string>
+
+#include "tests/testing/fault_file_system.h"
+#include "tests/testing/temporary_directory.h"
+
+namespace stagecoach {
+namespace {
+
+using testing::HasSubstr;
+
+class CorpusIdentityTest : public testing::Test {
+ protected:
+  void Write(const std::string& name, const std::string& text) {
+    ASSERT_TRUE(WriteFileAtomically(files_, directory_.Path(name), text).ok());
+  }
+  TextCorpus Open(const std::string& pattern = "*") {
+    v1::DataSpec data;
+    data.add_train()->set_path(directory_.Path(pattern));
+    const absl::StatusOr<TextCorpus> corpus = OpenTextCorpus(data, 4, files_);
+    EXPECT_TRUE(corpus.ok()) << corpus.status();
+    return *corpus;
+  }
+  CorpusIdentity Identity(uint64_t max_bytes = kMaxIdentityBytes) {
+    const absl::StatusOr<CorpusIdentity> identity = IdentifyCorpus(Open(), files_, max_bytes);
+    EXPECT_TRUE(identity.ok()) << identity.status();
+    return *identity;
+  }
+
+  TemporaryDirectory directory_;
+  FaultFileSystem files_;
+};
+
+TEST_F(CorpusIdentityTest, IsOfContentsAndTheirOrder) {
+  Write("a", "the stage coach");
+  Write("b", "rolls over the hills");
+  const CorpusIdentity before = Identity();
+  EXPECT_EQ(before.bytes, 35u);
+  EXPECT_EQ(before.digest.size(), 32u);
+  EXPECT_EQ(Identity(), before);
+  Write("b", "rolls over the hillS");
+  EXPECT_NE(Identity(), before);
+  Write("a", "rolls over the hills");
+  Write("b", "the stage coach");
+  EXPECT_NE(Identity(), before);
+  // The same bytes, cut into files otherwise.
+  Write("a", "the stage coachr");
+  Write("b", "olls over the hills");
+  EXPECT_EQ(Identity().bytes, before.bytes);
+  EXPECT_NE(Identity(), before);
+}
+
+TEST_F(CorpusIdentityTest, IsNotOfNamesOrTimes) {
+  Write("a", "the stage coach");
+  const CorpusIdentity before = Identity();
+  std::filesystem::rename(directory_.Path("a"), directory_.Path("z"));
+  std::filesystem::last_write_time(directory_.Path("z"), std::filesystem::file_time_type());
+  EXPECT_EQ(Identity(), before);
+}
+
+TEST_F(CorpusIdentityTest, ValidationIsNotTraining) {
+  Write("a", "the stage coach");
+  Write("b", "rolls over the hills");
+  TextCorpus corpus = Open();
+  const CorpusIdentity together = *IdentifyCorpus(corpus, files_);
+  corpus.validation.push_back(corpus.train.back());
+  corpus.train.pop_back();
+  EXPECT_NE(*IdentifyCorpus(corpus, files_), together);
+}
+
+// 16 blocks, of which some are read.
+TEST_F(CorpusIdentityTest, OfALargeCorpusBlocksAreReadThatAreSpreadEvenly) {
+  constexpr size_t kBlock = 64 << 10;
+  const std::string text(16 * kBlock, 'x');
+  Write("a", text);
+  const CorpusIdentity before = Identity(4 * kBlock);
+  EXPECT_EQ(before.bytes, text.size());
+  const auto is_noticed = [&](size_t block) {
+    std::string changed = text;
+    changed[block * kBlock + 5] = 'y';
+    Write("a", changed);
+    return Identity(4 * kBlock) != before;
+  };
+  EXPECT_TRUE(is_noticed(0));
+  EXPECT_TRUE(is_noticed(5));
+  EXPECT_TRUE(is_noticed(10));
+  EXPECT_TRUE(is_noticed(15));
+  EXPECT_FALSE(is_noticed(1));  // what it costs
+  Write("a", text + "x");
+  EXPECT_NE(Identity(4 * kBlock), before);
+}
+
+TEST_F(CorpusIdentityTest, EveryFileHasItsShareAndSmallOnesABlock) {
+  constexpr size_t kBlock = 64 << 10;
+  Write("large", std::string(32 * kBlock, 'x'));
+  Write("small", "the stage coach");
+  const CorpusIdentity before = Identity(2 * kBlock);
+  Write("small", "the Stage coach");
+  EXPECT_NE(Identity(2 * kBlock), before);
+}
+
+TEST_F(CorpusIdentityTest, RefusesWhatCannotBeReadOrHasChangedMeanwhile) {
+  Write("a", "the stage coach");
+  const TextCorpus corpus = Open();
+  Write("a", "the stage");
+  absl::Status status = IdentifyCorpus(corpus, files_).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("/a has 9 bytes, and had 15 a moment ago"));
+  std::filesystem::remove(directory_.Path("a"));
+  status = IdentifyCorpus(corpus, files_).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("/a"));
+}
+
+}  // namespace
+}  // namespace stagecoach
