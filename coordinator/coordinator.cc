@@ -13,6 +13,7 @@
 #include "coordinator/decide.h"
 #include "coordinator/descriptions.h"
 #include "coordinator/jobs/job_state.h"
+#include "coordinator/retention.h"
 
 namespace stagecoach {
 namespace {
@@ -245,7 +246,7 @@ absl::Status Coordinator::CreateCheckpoint(const JobId& job) {
 
 absl::StatusOr<const JobRecord*> Coordinator::Find(const JobId& job) const {
   const auto found = state_.jobs().find(job);
-  if (found == state_.jobs().end()) return absl::NotFoundError(absl::StrCat("there is no job ", job.value()));
+  if (found == state_.jobs().end()) return UnknownJob(job, state_.options());
   return &found->second;
 }
 
@@ -271,6 +272,7 @@ absl::StatusOr<FollowerId> Coordinator::FollowJob(const v1::FollowJobRequest& re
   const FollowerId id(++last_follower_);
   return Ask<FollowerId>([this, id, request, follower = std::move(follower)]() -> absl::StatusOr<FollowerId> {
     STAGECOACH_ASSIGN_OR_RETURN(const JobRecord* job, Find(JobId(request.job())));
+    STAGECOACH_RETURN_IF_ERROR(CheckToken(*job, request.after_sequence(), state_.options()));
     runner_.followers().Add(id, request, StatusOf(*job), HasEnded(job->history.state), follower);
     return id;
   });

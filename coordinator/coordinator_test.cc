@@ -298,7 +298,8 @@ TEST_F(CoordinatorTest, SyncsEveryEntryButCommitRecords) {
   AddWorkers(*coordinator, 2);
   EXPECT_EQ(log_.WaitForEnd(), v1::JOB_STATE_SUCCEEDED);
   for (const auto& [entry, mode] : store.modes()) {
-    const bool is_repeatable = entry.has_step_committed() || entry.has_evaluation_completed();
+    const bool is_repeatable =
+        entry.has_step_committed() || entry.has_evaluation_completed() || entry.has_worker_joined();
     EXPECT_EQ(mode, is_repeatable ? SyncMode::kBuffered : SyncMode::kSynced) << entry.ShortDebugString();
   }
   coordinator->Stop();
@@ -539,6 +540,82 @@ TEST_F(CoordinatorTest, ARestartedCoordinatorGoesOnWithTheSameWorkers) {
   std::iota(expected.begin(), expected.end(), 1);
   EXPECT_EQ(steps, expected);
   workers_.clear();
+}
+
+TEST_F(CoordinatorTest, AJobDoesNotGoOnWithOtherData) {
+  const auto journal = std::make_shared<MemoryJournal>();
+  JobId job;
+  {
+    MemoryStore store(journal);
+    const auto coordinator = Start(store);
+    job = *coordinator->SubmitJob(Submission(Spec(2, /*steps=*/1'000'000'000)));
+    AddWorkers(*coordinator, 2);
+    JobWatch watch;
+    ASSERT_TRUE(coordinator->FollowJob(All(job), watch.follower()).ok());
+    watch.WaitForStep(1);
+    coordinator->Stop();
+    for (auto& [name, worker] : workers_) worker->HangUp();
+  }
+  ASSERT_TRUE(WriteFileAtomically(files_, directory_.Path("text.txt"), std::string(16 * 24, 'x') + "y").ok());
+  MemoryStore store(journal);
+  const auto coordinator = Start(store);
+  for (auto& [name, worker] : workers_) worker->Dial(*coordinator);
+  ASSERT_TRUE(coordinator->FollowJob(All(job), log_.follower()).ok());
+  EXPECT_EQ(log_.WaitForEnd(), v1::JOB_STATE_FAILED);
+  EXPECT_EQ(coordinator->DescribeJob(job)->status().reason(), kReasonDataChanged);
+  workers_.clear();
+}
+
+TEST_F(CoordinatorTest, EndedJobsAreForgottenWithTheirEventsLinesAndEntries) {
+  const auto journal = std::make_shared<MemoryJournal>();
+  const auto start = [&](Store& store) {
+    return *Coordinator::Create({.store = store,
+                                 .clock = clock_,
+                                 .files = files_,
+                                 .planner = PlanSmallJob,
+                                 .fleet = {.keep_jobs = 2},
+                                 .compaction = {.least_dropped = 1}});
+  };
+  uint64_t token = 0;
+  {
+    MemoryStore store(journal);
+    const auto coordinator = start(store);
+    for (const char* name : {"a", "b", "c"}) {
+      v1::JobSpec spec = Spec(1);
+      spec.set_name(name);
+      const JobId job = *coordinator->SubmitJob(Submission(spec));
+      JobWatch watch;
+      ASSERT_TRUE(coordinator->FollowJob(All(job), watch.follower()).ok());
+      ASSERT_TRUE(coordinator->CancelJob(job).ok());
+      if (token == 0) {
+        watch.WaitForEnd();
+        token = watch.events().back().sequence();
+      }
+    }
+    for (const absl::Status& status :
+         {coordinator->DescribeJob(JobId("a")).status(), coordinator->CancelJob(JobId("a")),
+          coordinator->FollowJob(All(JobId("a"), token), log_.follower()).status()}) {
+      EXPECT_EQ(status.code(), absl::StatusCode::kNotFound);
+      EXPECT_THAT(std::string(status.message()),
+                  testing::HasSubstr("has been forgotten: the 2 newest jobs that have ended are kept"));
+    }
+    // The name and the number are free again; a token of the old one is not one of the new one's.
+    v1::JobSpec spec = Spec(1);
+    spec.set_name("a");
+    EXPECT_EQ(*coordinator->SubmitJob(Submission(spec)), JobId("a"));
+    EXPECT_EQ(coordinator->FollowJob(All(JobId("a"), token), log_.follower()).status().code(),
+              absl::StatusCode::kNotFound);
+  }
+  MemoryStore store(journal);
+  const auto coordinator = start(store);
+  EXPECT_EQ(coordinator->DescribeJob(JobId("a"))->status().state(), v1::JOB_STATE_QUEUED);
+  EXPECT_EQ(coordinator->ListJobs()->jobs_size(), 3);
+  EXPECT_TRUE(store
+                  .ReadAll([&](const v1::JournalEntry& entry) {
+                    EXPECT_TRUE(entry.sequence() > token || entry.has_coordinator_started()) << entry.DebugString();
+                    return absl::OkStatus();
+                  })
+                  .ok());
 }
 
 TEST_F(CoordinatorTest, ALongJournalIsMadeSmallerAtStart) {

@@ -8,7 +8,7 @@ absl::Duration NextDeadline(const State& state) {
   absl::Duration next = state.pulse().at;
   for (const auto& [id, worker] : state.workers()) next = std::min(next, worker.deadline);
   for (const JobId& id : state.active_jobs()) next = std::min(next, state.jobs().at(id).progress.deadline);
-  return next;
+  return std::min(next, state.fleet_awaited_until());
 }
 
 }  // namespace stagecoach

@@ -18,6 +18,7 @@
 #include "coordinator/jobs/requests.h"
 #include "coordinator/jobs/step.h"
 #include "coordinator/pulse.h"
+#include "coordinator/retention.h"
 #include "coordinator/worker_decisions.h"
 
 namespace stagecoach {
@@ -141,14 +142,14 @@ Decision Decider::operator()(const WorkerSaid& input) const {
 }
 
 Decision Decider::operator()(const JobRequested& input) const {
-  return SubmitJob(state_.jobs(), state_.workers(), input);
+  return SubmitJob(state_.jobs(), state_.workers(), state_.forgotten_epoch(), input);
 }
 
 template <typename Requested>
 Decision Decider::OnRequest(const Requested& input, const char* what, absl::Status (*handle)(JobDecision&)) const {
   const JobRecord* job = Find(input.job);
   if (job == nullptr) {
-    const absl::Status status = absl::NotFoundError(absl::StrCat("there is no job ", input.job.value()));
+    const absl::Status status = UnknownJob(input.job, state_.options());
     return Decision{{AnswerRequest{input.request, status}}, absl::StrCat(what, " of an unknown job")};
   }
   JobDecision decision = On(*job);
@@ -175,6 +176,9 @@ Decision Decider::operator()(const ManifestWritten& input) const {
 
 Decision Decider::operator()(const Restarted&) const {
   Decision decision{{FirstPulse(now_, state_)}, ""};
+  if (!state_.fleet().empty()) {
+    decision.effects.push_back(ObserveFact{FleetAwaited{now_ + state_.options().reattach_timeout}});
+  }
   for (const JobId& id : state_.active_jobs()) {
     JobDecision job_decision = On(state_.jobs().at(id));
     OnRestarted(job_decision);
@@ -188,6 +192,7 @@ Decision Decider::operator()(const Restarted&) const {
 Decision Decider::operator()(const Tick&) const {
   std::optional<Decision> decision = OnPulse(now_, state_);
   if (!decision.has_value()) decision = OnWorkersTick(now_, state_);
+  if (!decision.has_value()) decision = ForgetJobs(state_);
   if (decision.has_value()) {
     decision->effects.push_back(RequestTick{});
     return *std::move(decision);
@@ -201,7 +206,9 @@ Decision Decider::operator()(const Tick&) const {
   const JobRecord* next = NextInQueue(state_.jobs(), state_.active_jobs());
   if (next == nullptr) return Decision{{}, "nothing waits"};
   JobDecision job_decision = On(*next);
-  if (!TryToStart(job_decision, state_.workers())) return Decision{{}, "the queue waits for workers"};
+  const bool fleet_is_complete = state_.AwaitedWorkers().empty();
+  if (!TryToStart(job_decision, state_.workers(), fleet_is_complete))
+    return Decision{{}, "the queue waits for workers"};
   return std::move(job_decision).Finish("next in the queue");
 }
 

@@ -206,7 +206,8 @@ TEST(DecideQueueTest, ALossOfAnIdleWorkerConcernsNobody) {
   const size_t entries = harness.journal.size();
   harness.Lose("a");
   EXPECT_EQ(harness.worker("a").presence, WorkerPresence::kLost);
-  EXPECT_EQ(harness.journal.size(), entries);
+  ASSERT_EQ(harness.journal.size(), entries + 1);
+  EXPECT_EQ(harness.journal.back().worker_left().worker(), "a");
 }
 
 }  // namespace

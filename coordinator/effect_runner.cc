@@ -11,7 +11,9 @@
 #include "coordinator/jobs/job_state.h"
 #include "coordinator/jobs/replanning.h"
 #include "coordinator/resume/resume_point.h"
+#include "coordinator/retention.h"
 #include "formats/checkpoint.h"
+#include "formats/corpus_identity.h"
 #include "formats/text_corpus.h"
 #include "google/protobuf/timestamp.pb.h"
 
@@ -54,14 +56,28 @@ PlanReady PlanJobOfSpec(const StartPlanning& order, const Planner& planner, File
     result.failure_reason = kReasonPlanningFailed;
     return result;
   }
+  absl::StatusOr<CorpusIdentity> data = IdentifyCorpus(*corpus, files);
+  if (!data.ok()) {
+    result.plan = data.status();
+    return result;
+  }
   result.plan = std::make_shared<const JobPlan>(
-      JobPlan{*std::move(planned), corpus->num_train_samples, corpus->num_validation_samples});
+      JobPlan{*std::move(planned), corpus->num_train_samples, corpus->num_validation_samples, *std::move(data)});
   return result;
 }
 
 // What is made again, or known to workers, need not survive a loss of power.
 SyncMode SyncModeOf(const v1::JournalEntry& entry) {
-  return entry.has_step_committed() || entry.has_evaluation_completed() ? SyncMode::kBuffered : SyncMode::kSynced;
+  switch (entry.fact_case()) {
+    case v1::JournalEntry::kStepCommitted:
+    case v1::JournalEntry::kEvaluationCompleted:
+    case v1::JournalEntry::kWorkerJoined:
+    case v1::JournalEntry::kWorkerLeft:
+    case v1::JournalEntry::kJobsForgotten:
+      return SyncMode::kBuffered;
+    default:
+      return SyncMode::kSynced;
+  }
 }
 
 google::protobuf::Timestamp ToTimestamp(absl::Time time) {
@@ -100,9 +116,17 @@ void EffectRunner::Record(const v1::JournalEntry& entry) {
     for (const JobId& id : to_.state.active_jobs()) add(to_.state.jobs().at(id));
     return;
   }
+  for (const std::string& job : entry.jobs_forgotten().jobs()) Forget(JobId(job));
+  if (JobOfEntry(entry).empty()) return;
   const JobRecord& job = to_.state.jobs().at(JobId(JobOfEntry(entry)));
   add(job);
   if (HasEnded(job.history.state)) followers_.JobHasEnded(job.id);
+}
+
+void EffectRunner::Forget(const JobId& job) {
+  event_log_.Forget(job);
+  log_book_.Forget(job);
+  followers_.JobIsForgotten(job, UnknownJob(job, to_.state.options()));
 }
 
 absl::Status EffectRunner::Run(Decision decision) {

@@ -86,6 +86,7 @@ class EffectRunner {
 
   void RunOnFiles(std::function<absl::Status()> work);
   void Record(const v1::JournalEntry& entry);
+  void Forget(const JobId& job);
 
   const Collaborators to_;
   CheckpointRetention retention_;  // of the file thread

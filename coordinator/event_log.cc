@@ -30,6 +30,14 @@ void EventLog::Add(const JobId& job, v1::JobEvent event) {
   Shrink();
 }
 
+void EventLog::Forget(const JobId& job) {
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end()) return;
+  num_events_ -= found->second.kept.size();
+  by_use_.erase(found->second.place);
+  jobs_.erase(found);
+}
+
 void EventLog::DropOldest(Events& events) {
   events.last_dropped_sequence = events.kept.front().sequence();
   ++events.num_dropped;

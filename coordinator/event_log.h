@@ -24,6 +24,7 @@ class EventLog {
   explicit EventLog(Limits limits) : limits_(limits) {}
 
   void Add(const JobId& job, v1::JobEvent event);
+  void Forget(const JobId& job);
 
   // Of the first event after the token that is kept, or of the next one that comes.
   uint64_t IndexAfter(const JobId& job, uint64_t sequence) const;

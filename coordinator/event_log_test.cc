@@ -21,6 +21,18 @@ v1::JobEvent Step(uint64_t sequence, uint64_t step) {
   return event;
 }
 
+TEST(EventLogTest, AForgottenJobHasNoEventsAndTakesNoRoom) {
+  EventLog log({.events = 3});
+  for (const uint64_t sequence : {5u, 6u, 20u}) log.Add(kJob, Note(sequence));
+  log.Forget(kJob);
+  EXPECT_EQ(log.End(kJob), 0u);
+  log.Forget(kJob);
+  for (const uint64_t sequence : {30u, 31u, 32u}) log.Add(JobId("other"), Note(sequence));
+  EXPECT_EQ(log.NumMissing(JobId("other"), 0), 0u);
+  log.Add(kJob, Step(40, 1));
+  EXPECT_EQ(log.LastSequence(kJob), 40u);
+}
+
 TEST(EventLogTest, FindsTheEventsAfterAToken) {
   EventLog log;
   for (const uint64_t sequence : {5u, 6u, 20u}) log.Add(kJob, Note(sequence));

@@ -120,6 +120,17 @@ void Followers::JobHasEnded(const JobId& job) {
   Wake(job);
 }
 
+void Followers::JobIsForgotten(const JobId& job, const absl::Status& why) {
+  const auto found = by_job_.find(job);
+  if (found == by_job_.end()) return;
+  const std::set<FollowerId> ids = found->second;
+  for (const FollowerId& id : ids) {
+    const auto on_end = std::move(entries_.at(id).on_end);
+    Remove(id);
+    on_end(why);
+  }
+}
+
 void Followers::Pump() {
   const std::vector<FollowerId> turn(behind_.begin(), behind_.end());
   for (const FollowerId& id : turn) {

@@ -21,7 +21,7 @@ using FollowerId = StrongId<struct FollowerIdTag, uint64_t>;
 
 // Called by the coordinator's thread: they must not block. An error of on_event forgets the follower, and on_end is
 // then not called: who returned the error knows. Otherwise on_end is the last call: OK after the event of the job's
-// end, UNAVAILABLE when the coordinator stops.
+// end, NOT_FOUND when the job is forgotten before that was read, UNAVAILABLE when the coordinator stops.
 struct JobFollower {
   std::function<absl::Status(const v1::JobEvent&)> on_event;
   std::function<void(const absl::Status&)> on_end;
@@ -48,6 +48,8 @@ class Followers {
   // There is something new of the job.
   void Wake(const JobId& job);
   void JobHasEnded(const JobId& job);
+  // Those that have not read all of it yet end with this.
+  void JobIsForgotten(const JobId& job, const absl::Status& why);
   // Sends a portion to everyone who is behind.
   void Pump();
   bool AnyoneIsBehind() const { return !behind_.empty(); }

@@ -105,6 +105,22 @@ TEST_F(FollowersTest, HearsEachEventOnceFromItsTokenOn) {
   EXPECT_EQ(reader_.end, absl::OkStatus());
 }
 
+TEST_F(FollowersTest, WhoIsBehindWhenTheJobIsForgottenIsTold) {
+  AddEvents(1, 1000);
+  Follow(1, After(0), reader_, /*has_ended=*/true);
+  Follow(2, Logs(/*follow=*/true), other_);
+  followers_.Pump();
+  followers_.JobIsForgotten(kJob, absl::NotFoundError("forgotten"));
+  events_.Forget(kJob);
+  EXPECT_EQ(reader_.end, absl::NotFoundError("forgotten"));
+  EXPECT_EQ(other_.end, absl::NotFoundError("forgotten"));
+  const size_t heard = reader_.events.size();
+  EXPECT_LT(heard, 1000u);
+  PumpAll();
+  EXPECT_EQ(reader_.events.size(), heard);
+  followers_.JobIsForgotten(kJob, absl::NotFoundError("forgotten"));
+}
+
 TEST_F(FollowersTest, AfterTheEndThereIsWhatWasAndTheEnd) {
   AddEvents(1, 3);
   Follow(1, After(1), reader_, /*has_ended=*/true);

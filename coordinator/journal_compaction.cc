@@ -7,10 +7,41 @@ namespace stagecoach {
 
 void JournalCompaction::Count(const v1::JournalEntry& entry) {
   if (entry.has_coordinator_started()) return;
+  if (entry.has_jobs_forgotten()) return CountForgotten(entry);
+  if (entry.has_worker_joined()) {
+    joined_[WorkerId(entry.worker_joined().worker())] = entry.sequence();
+    return;
+  }
+  if (entry.has_worker_left()) {
+    joined_.erase(WorkerId(entry.worker_left().worker()));
+    num_unneeded_ += 2;
+    return;
+  }
   Job& job = jobs_[JobId(JobOfEntry(entry))];
+  ++job.num_entries;
   if (entry.has_step_committed()) ++job.num_steps;
   if (entry.has_job_state_changed()) job.has_ended = HasEnded(entry.job_state_changed().state());
   if (entry.has_checkpoint_completed()) job.checkpoint_steps.insert(entry.checkpoint_completed().step());
+}
+
+void JournalCompaction::CountForgotten(const v1::JournalEntry& entry) {
+  for (const std::string& name : entry.jobs_forgotten().jobs()) {
+    const JobId id(name);
+    num_unneeded_ += jobs_[id].num_entries;
+    jobs_.erase(id);
+    forgotten_[id] = entry.sequence();
+  }
+  last_forgotten_ = entry.sequence();
+}
+
+bool JournalCompaction::IsOfForgottenJob(const v1::JournalEntry& entry) const {
+  const auto found = forgotten_.find(JobId(JobOfEntry(entry)));
+  return found != forgotten_.end() && entry.sequence() < found->second;
+}
+
+bool JournalCompaction::IsOfFleet(const v1::JournalEntry& entry) const {
+  const auto found = joined_.find(WorkerId(entry.worker_joined().worker()));
+  return entry.has_worker_joined() && found != joined_.end() && found->second == entry.sequence();
 }
 
 uint64_t JournalCompaction::NumDropped(const Job& job) const {
@@ -19,7 +50,7 @@ uint64_t JournalCompaction::NumDropped(const Job& job) const {
 }
 
 bool JournalCompaction::IsWorthwhile() const {
-  uint64_t dropped = 0;
+  uint64_t dropped = num_unneeded_;
   for (const auto& [id, job] : jobs_) dropped += NumDropped(job);
   return dropped >= limits_.least_dropped;
 }
@@ -38,6 +69,17 @@ std::optional<v1::JournalEntry> JournalCompaction::KeepStep(const v1::JournalEnt
 
 std::optional<v1::JournalEntry> JournalCompaction::Keep(const v1::JournalEntry& entry) {
   if (entry.has_coordinator_started()) return entry;
+  if (entry.has_worker_joined() || entry.has_worker_left()) {
+    return IsOfFleet(entry) ? std::optional(entry) : std::nullopt;
+  }
+  if (entry.has_jobs_forgotten()) {
+    // The newest tells the highest epoch.
+    if (entry.sequence() != last_forgotten_) return std::nullopt;
+    v1::JournalEntry kept = entry;
+    kept.mutable_jobs_forgotten()->clear_jobs();
+    return kept;
+  }
+  if (IsOfForgottenJob(entry)) return std::nullopt;
   Job& job = jobs_.at(JobId(JobOfEntry(entry)));
   if (entry.has_step_committed()) return KeepStep(entry, job);
   if (entry.has_evaluation_completed() && entry.evaluation_completed().step() != job.last_kept_step) {

@@ -12,9 +12,9 @@
 namespace stagecoach {
 
 // Which entries of a journal are still needed, so that it does not grow for ever: of the steps of a job the newest, of
-// a job that has ended only few, and of its states only the changes from one to another. What is left replays to the
-// same jobs, with the same numbers; the oldest step that is left has lost its event, which marks that others came
-// before.
+// a job that has ended only few, and of its states only the changes from one to another; of a job that was forgotten,
+// and of a worker that has left, nothing. What is left replays to the same jobs, with the same numbers; the oldest step
+// that is left has lost its event, which marks that others came before.
 //
 //   first pass:   Count each entry, in order
 //   second pass:  Keep each entry, in order
@@ -37,6 +37,7 @@ class JournalCompaction {
 
  private:
   struct Job {
+    uint64_t num_entries = 0;
     uint64_t num_steps = 0;
     std::set<uint64_t> checkpoint_steps;
     bool has_ended = false;
@@ -45,11 +46,18 @@ class JournalCompaction {
     uint64_t last_kept_step = 0;
     v1::JobState last_state = v1::JOB_STATE_UNSPECIFIED;
   };
+  void CountForgotten(const v1::JournalEntry& entry);
+  bool IsOfForgottenJob(const v1::JournalEntry& entry) const;
+  bool IsOfFleet(const v1::JournalEntry& entry) const;
   uint64_t NumDropped(const Job& job) const;
   std::optional<v1::JournalEntry> KeepStep(const v1::JournalEntry& entry, Job& job) const;
 
   const Limits limits_;
   std::map<JobId, Job> jobs_;
+  std::map<JobId, uint64_t> forgotten_;  // sequence of the newest entry that says so
+  uint64_t last_forgotten_ = 0;          // of any
+  std::map<WorkerId, uint64_t> joined_;  // sequence of the newest entry that says so, of those that have not left
+  uint64_t num_unneeded_ = 0;
 };
 
 }  // namespace stagecoach

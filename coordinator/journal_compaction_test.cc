@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <set>
 #include <string>
 #include <vector>
 
@@ -79,7 +80,7 @@ TEST(JournalCompactionTest, TheNewestStepsStayAndTheRestIsMissed) {
   State state;
   for (const v1::JournalEntry& entry : kept) {
     state.Apply(entry);
-    if (!entry.has_coordinator_started()) {
+    if (!JobOfEntry(entry).empty()) {
       const JobId id(JobOfEntry(entry));
       log.Add(id, EventOfEntry(entry, state.jobs().at(id)));
     }
@@ -111,6 +112,43 @@ TEST(JournalCompactionTest, MessagesOfAnEndedJobsStatesGo) {
   EXPECT_EQ(num_changes(Compact(journal, {})), 2);  // one message of the queue, and the end
 }
 
+TEST(JournalCompactionTest, NothingIsLeftOfForgottenJobsAndOfWorkersThatHaveLeft) {
+  DecideHarness harness;
+  harness.state = State({.keep_jobs = 1});
+  harness.journal.clear();
+  for (const char* name : {"a", "b"}) harness.Connect(name);
+  for (int i = 0; i < 3; ++i) {
+    harness.Submit(SmallSpec("gpt"));
+    harness.FinishPlanning(SmallPlan(2));
+    harness.RunUntilQuiet();
+  }
+  harness.Lose("b");
+  harness.Connect("c");
+  harness.Lose("a");
+  harness.Connect("a", /*incarnation=*/2);
+  harness.Submit(SmallSpec("gpt"));
+  harness.FinishPlanning(SmallPlan(2));
+
+  const Journal kept = Compact(harness.journal, {.least_dropped = 1});
+  EXPECT_EQ(DurableText(Replay(kept)), DurableText(Replay(harness.journal)));
+  EXPECT_EQ(DurableText(Replay(Compact(kept, {}))), DurableText(Replay(harness.journal)));
+  EXPECT_EQ(Replay(kept).fleet(), (std::set<WorkerId>{WorkerId("a"), WorkerId("c")}));
+  std::set<std::string> names;
+  int about_workers = 0;
+  for (const v1::JournalEntry& entry : kept) {
+    names.insert(JobOfEntry(entry));
+    about_workers += entry.has_worker_joined() || entry.has_worker_left();
+  }
+  EXPECT_EQ(names, (std::set<std::string>{"", "gpt-3", "gpt-4"}));
+  EXPECT_EQ(about_workers, 2);
+  JournalCompaction compaction({.least_dropped = 50});
+  for (const v1::JournalEntry& entry : harness.journal) compaction.Count(entry);
+  EXPECT_FALSE(compaction.IsWorthwhile());
+  JournalCompaction eager({.least_dropped = 20});
+  for (const v1::JournalEntry& entry : harness.journal) eager.Count(entry);
+  EXPECT_TRUE(eager.IsWorthwhile());
+}
+
 TEST(JournalCompactionTest, IsWorthItWhenMuchIsDropped) {
   const Journal journal = LongJournal(40);
   const auto is_worthwhile = [&](uint64_t least_dropped) {
@@ -118,8 +156,9 @@ TEST(JournalCompactionTest, IsWorthItWhenMuchIsDropped) {
     for (const v1::JournalEntry& entry : journal) compaction.Count(entry);
     return compaction.IsWorthwhile();
   };
-  EXPECT_TRUE(is_worthwhile(30 + 37));
-  EXPECT_FALSE(is_worthwhile(30 + 37 + 1));
+  const uint64_t of_workers = 3 * 2;  // that joined and left
+  EXPECT_TRUE(is_worthwhile(30 + 37 + of_workers));
+  EXPECT_FALSE(is_worthwhile(30 + 37 + of_workers + 1));
 }
 
 }  // namespace

@@ -46,6 +46,14 @@ void LogBook::Add(const JobId& job, CoordinatorTerm term, const WorkerId& worker
   Shrink();
 }
 
+void LogBook::Forget(const JobId& job) {
+  const auto found = jobs_.find(job);
+  if (found == jobs_.end()) return;
+  while (!found->second.kept.empty()) DropOldest(found->second);
+  by_use_.erase(found->second.place);
+  jobs_.erase(found);
+}
+
 void LogBook::DropOldest(Lines& lines) {
   bytes_ -= BytesOf(lines.kept.front());
   lines.kept.pop_front();

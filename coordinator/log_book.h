@@ -28,6 +28,8 @@ class LogBook {
 
   void Add(const JobId& job, CoordinatorTerm term, const WorkerId& worker, const v1::LogLines& lines);
 
+  void Forget(const JobId& job);
+
   // The first line after `sequence` that is kept. Null: there is none yet.
   const v1::LogRecord* FindAfter(const JobId& job, uint64_t sequence) const;
   // The number behind which the last `tail` lines that match begin.

@@ -30,6 +30,19 @@ TEST(LogBookTest, LinesHaveTokensAndAreReadAfterOne) {
   EXPECT_EQ(book.LastSequence(kJob), 3u);
 }
 
+TEST(LogBookTest, AForgottenJobHasNoLinesAndTakesNoRoom) {
+  LogBook book({.bytes = 2000});
+  book.Add(kJob, kTerm, kWorker, Lines("x", 7));
+  book.Forget(kJob);
+  EXPECT_EQ(book.FindAfter(kJob, 0), nullptr);
+  EXPECT_EQ(book.LastSequence(kJob), 0u);
+  book.Forget(kJob);
+  book.Add(JobId("other"), kTerm, kWorker, Lines("y", 7));
+  EXPECT_EQ(book.FindAfter(JobId("other"), 0)->token().sequence(), 1u);
+  book.Add(kJob, kTerm, kWorker, Lines("z"));
+  EXPECT_EQ(book.FindAfter(kJob, 0)->token().sequence(), 1u);
+}
+
 TEST(LogBookTest, TheNewestLinesStay) {
   LogBook book({.lines_per_job = 4});
   book.Add(kJob, kTerm, kWorker, Lines("x", 10));

@@ -61,7 +61,10 @@ void AddOptions(CLI::App& app, Arguments& arguments) {
   AddDuration(app, "--lease", arguments.fleet.lease, "how long a worker may act after its last heartbeat");
   AddDuration(app, "--heartbeat-interval", arguments.fleet.heartbeat_interval, "how often workers send one");
   AddDuration(app, "--reattach-timeout", arguments.fleet.reattach_timeout,
-              "after a restart, how long a job waits for its workers");
+              "after a restart, how long jobs wait for workers that were there before");
+  app.add_option("--keep-jobs", arguments.fleet.keep_jobs, "how many jobs that have ended are remembered, the newest")
+      ->check(CLI::Range(1, 1'000'000))
+      ->capture_default_str();
   app.add_option("--log-level", arguments.log.level, "least severe lines that are logged")
       ->check(CLI::IsMember(kLogLevels))
       ->envname("STAGECOACH_LOG")

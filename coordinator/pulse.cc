@@ -21,6 +21,7 @@ void GiveTime(absl::Duration now, absl::Duration late, const State& state, Decis
     worker.unmoved_since = past(worker.unmoved_since);
     decision.effects.push_back(ObserveFact{WorkerChanged{std::move(worker)}});
   }
+  decision.effects.push_back(ObserveFact{FleetAwaited{state.fleet_awaited_until() + late}});
   for (const JobId& id : state.active_jobs()) {
     JobProgress progress = state.jobs().at(id).progress;
     progress.deadline += late;

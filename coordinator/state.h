@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <map>
 #include <set>
+#include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
@@ -19,8 +21,8 @@
 
 namespace stagecoach {
 
-// Everything the coordinator knows. Apply alone changes the durable part (term, sequence, the history of jobs), Observe
-// alone the rest. Thread-compatible.
+// Everything the coordinator knows. Apply alone changes the durable part (term, sequence, the history of jobs, which
+// workers there are), Observe alone the rest. Thread-compatible.
 class State {
  public:
   State() : State(FleetOptions{}) {}
@@ -35,7 +37,15 @@ class State {
   const FleetOptions& options() const { return options_; }
   const Jobs& jobs() const { return jobs_; }
   const std::set<JobId>& active_jobs() const { return active_jobs_; }  // that have not ended
+  // By the sequences of their ends.
+  const std::set<std::pair<uint64_t, JobId>>& ended_jobs() const { return ended_jobs_; }
+  Epoch forgotten_epoch() const { return forgotten_epoch_; }  // the highest of any forgotten job
   const Workers& workers() const { return workers_; }
+  // Workers that have dialled and were not lost or dismissed since, under whichever coordinator.
+  const std::set<WorkerId>& fleet() const { return fleet_; }
+  // Those that have not dialled since the restart, and until when they may (infinite: nobody is awaited).
+  std::vector<WorkerId> AwaitedWorkers() const;
+  absl::Duration fleet_awaited_until() const { return fleet_awaited_until_; }
   const PulseSet& pulse() const { return pulse_; }  // see pulse.h
   // Null: it is no worker's current session.
   const WorkerRecord* FindWorker(SessionId session) const;
@@ -47,12 +57,20 @@ class State {
   void Observe(const WorkerForgotten& fact);
   void Observe(const ProgressChanged& fact);
   void Observe(const PulseSet& fact) { pulse_ = fact; }
+  void Observe(const FleetAwaited& fact) { fleet_awaited_until_ = fact.until; }
+  void ApplyToOneJob(const v1::JournalEntry& entry);
+  void Apply(const v1::JobsForgotten& forgotten);
+  absl::Status Check(const v1::JobsForgotten& forgotten) const;
 
   FleetOptions options_;
   CoordinatorTerm term_;
   uint64_t last_sequence_ = 0;
   Jobs jobs_;
   std::set<JobId> active_jobs_;
+  std::set<std::pair<uint64_t, JobId>> ended_jobs_;
+  Epoch forgotten_epoch_;
+  std::set<WorkerId> fleet_;
+  absl::Duration fleet_awaited_until_ = absl::InfiniteDuration();
   Workers workers_;
   std::map<SessionId, WorkerId> sessions_;
   PulseSet pulse_;

@@ -42,6 +42,29 @@ SendToWorker MakeWelcome(const State& state, const WorkerRecord& worker) {
   return welcome;
 }
 
+void Join(const State& state, const WorkerId& worker, Decision& decision) {
+  if (state.fleet().contains(worker)) return;
+  v1::JournalEntry entry;
+  entry.mutable_worker_joined()->set_worker(worker.value());
+  decision.effects.push_back(AppendEntry{std::move(entry)});
+}
+
+void LeaveFleet(const State& state, const WorkerId& worker, Decision& decision) {
+  if (!state.fleet().contains(worker)) return;
+  v1::JournalEntry entry;
+  entry.mutable_worker_left()->set_worker(worker.value());
+  decision.effects.push_back(AppendEntry{std::move(entry)});
+}
+
+// Those of before the restart that have not dialled do not count any more.
+Decision GiveUpAwaited(const State& state) {
+  const std::vector<WorkerId> awaited = state.AwaitedWorkers();
+  Decision decision{{ObserveFact{FleetAwaited{}}}, ""};
+  decision.reason = absl::StrCat(awaited.size(), " worker(s) have not dialled after the restart");
+  for (const WorkerId& worker : awaited) LeaveFleet(state, worker, decision);
+  return decision;
+}
+
 // The session ends, and the worker is remembered as lost.
 Decision GiveUp(absl::Duration now, const State& state, const WorkerRecord& worker, const absl::Status& why) {
   Decision decision;
@@ -54,6 +77,7 @@ Decision GiveUp(absl::Duration now, const State& state, const WorkerRecord& work
   lost.why = why;
   lost.deadline = now + state.options().remember_lost;
   decision.effects.push_back(ObserveFact{WorkerChanged{std::move(lost)}});
+  LeaveFleet(state, worker.id, decision);
   return decision;
 }
 
@@ -161,6 +185,7 @@ Decision Dismiss(const State& state, const WorkerRecord& worker) {
   decision.effects.push_back(std::move(dismiss));
   decision.effects.push_back(EndSession{*worker.session, absl::OkStatus()});
   decision.effects.push_back(ObserveFact{WorkerForgotten{worker.id}});
+  LeaveFleet(state, worker.id, decision);
   return decision;
 }
 
@@ -185,6 +210,7 @@ Decision OnWorkerConnected(absl::Duration now, const State& state, const WorkerC
   if (old != nullptr) Inherit(*old, worker);
   if (returns) worker.job = member->job.id;
   worker.clearing = !input.hello.held().job().empty() && !(returns && HoldsJob(input.hello, member->job));
+  Join(state, worker.id, decision);
   decision.effects.push_back(ObserveFact{WorkerChanged{worker}});
   decision.effects.push_back(MakeWelcome(state, worker));
   if (worker.clearing) TellToGiveUp(state, worker, decision);
@@ -287,6 +313,7 @@ std::optional<Decision> OnWorkersTick(absl::Duration now, const State& state) {
     if (is_idle_leaver) return Dismiss(state, worker);
     if (now >= worker.deadline) return OnDeadline(now, state, worker);
   }
+  if (now >= state.fleet_awaited_until()) return GiveUpAwaited(state);
   for (const JobId& id : state.active_jobs()) {
     const std::optional<HungMember> hung = FindHungMember(now, state, state.jobs().at(id));
     if (!hung.has_value()) continue;

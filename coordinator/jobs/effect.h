@@ -45,8 +45,12 @@ struct PulseSet {
   absl::Duration at = absl::InfiniteDuration();
   absl::Duration lenient_until;  // sessions that end before may be followed by others until then
 };
+// Until when workers that were there before a restart may still dial.
+struct FleetAwaited {
+  absl::Duration until = absl::InfiniteDuration();  // nobody is awaited any more
+};
 struct ObserveFact {
-  std::variant<WorkerChanged, WorkerForgotten, ProgressChanged, PulseSet> fact;
+  std::variant<WorkerChanged, WorkerForgotten, ProgressChanged, PulseSet, FleetAwaited> fact;
 };
 // Over the session that the worker then has; to nobody when it has none, or is another incarnation than the fence says.
 struct SendToWorker {

@@ -73,7 +73,11 @@ void StartEpoch(JobDecision& decision) {
   v1::EpochStarted& started = *entry.mutable_epoch_started();
   started.set_job(decision.job().id.value());
   *started.mutable_plan() = progress.plan->planned.plan;
-  started.mutable_placement()->set_epoch(FenceEpoch(decision.history()).value() + 1);
+  if (!progress.plan->data.digest.empty()) {
+    started.mutable_data()->set_bytes(progress.plan->data.bytes);
+    started.mutable_data()->set_digest(progress.plan->data.digest);
+  }
+  started.mutable_placement()->set_epoch(NextEpoch(decision.history()).value());
   for (const MemberId& id : *progress.members) {
     v1::Member& member = *started.mutable_placement()->add_members();
     member.set_worker(id.worker.value());

@@ -62,6 +62,9 @@ v1::JobEvent EventOfEntry(const v1::JournalEntry& entry, const JobRecord& job) {
     case v1::JournalEntry::kCoordinatorStarted:
       Note(event, "CoordinatorRestarted", absl::StrCat("term ", entry.coordinator_term()));
       break;
+    case v1::JournalEntry::kWorkerJoined:
+    case v1::JournalEntry::kWorkerLeft:
+    case v1::JournalEntry::kJobsForgotten:
     case v1::JournalEntry::FACT_NOT_SET:
       break;
   }

@@ -44,6 +44,7 @@ void ApplySubmission(const v1::JournalEntry& entry, JobHistory& history) {
   history.spec = std::make_shared<const v1::JobSpec>(submitted.spec());
   history.submission_id = submitted.submission_id();
   history.spec_digest = submitted.spec_digest();
+  history.epoch_floor = Epoch(submitted.epoch_floor());
   history.state = v1::JOB_STATE_QUEUED;
   history.reason = kReasonWaitingForWorkers;
   history.message = "submitted";
@@ -55,13 +56,17 @@ void ApplyState(const v1::JournalEntry& entry, JobHistory& history) {
   history.reason = change.reason();
   history.message = change.message();
   if (change.has_root_cause()) history.root_cause = std::make_shared<const v1::RootCause>(change.root_cause());
-  if (HasEnded(history.state)) history.ended = entry.time();
+  if (!HasEnded(history.state)) return;
+  history.ended = entry.time();
+  history.ended_at = entry.sequence();
 }
 
 void ApplyEpoch(const v1::JournalEntry& entry, JobHistory& history) {
   history.epoch = Epoch(entry.epoch_started().placement().epoch());
   history.plan = std::make_shared<const v1::Plan>(entry.epoch_started().plan());
   history.placement = std::make_shared<const v1::Placement>(entry.epoch_started().placement());
+  const v1::DataIdentity& data = entry.epoch_started().data();
+  history.data = {.bytes = data.bytes(), .digest = data.digest()};
   if (history.num_epochs++ == 0) history.started = entry.time();
 }
 
@@ -120,6 +125,10 @@ Epoch FenceEpoch(const JobHistory& history) {
   return EpochHasEnded(history) ? Epoch(history.epoch.value() + 1) : history.epoch;
 }
 
+Epoch NextEpoch(const JobHistory& history) {
+  return Epoch(std::max(FenceEpoch(history), history.epoch_floor).value() + 1);
+}
+
 void ApplyToJob(const v1::JournalEntry& entry, JobRecord& job) {
   JobHistory& history = job.history;
   switch (entry.fact_case()) {
@@ -149,6 +158,9 @@ void ApplyToJob(const v1::JournalEntry& entry, JobRecord& job) {
       break;
     case v1::JournalEntry::kCheckpointFailed:
     case v1::JournalEntry::kCoordinatorStarted:
+    case v1::JournalEntry::kWorkerJoined:
+    case v1::JournalEntry::kWorkerLeft:
+    case v1::JournalEntry::kJobsForgotten:
     case v1::JournalEntry::FACT_NOT_SET:
       break;
   }
@@ -161,7 +173,7 @@ absl::Status CheckEntry(const v1::JournalEntry& entry, const JobRecord& job) {
     case v1::JournalEntry::kJobStateChanged:
       return CheckTransition(job.history.state, entry.job_state_changed().state());
     case v1::JournalEntry::kEpochStarted:
-      if (entry.epoch_started().placement().epoch() > FenceEpoch(job.history).value()) return absl::OkStatus();
+      if (Epoch(entry.epoch_started().placement().epoch()) >= NextEpoch(job.history)) return absl::OkStatus();
       return Inconsistent(job, absl::StrCat("epoch ", entry.epoch_started().placement().epoch(), " after epoch ",
                                             job.history.epoch.value()));
     case v1::JournalEntry::kEpochEnded:
@@ -178,6 +190,9 @@ absl::Status CheckEntry(const v1::JournalEntry& entry, const JobRecord& job) {
     case v1::JournalEntry::kJobResumed:
       return CheckResumption(entry.job_resumed(), job);
     case v1::JournalEntry::kCoordinatorStarted:
+    case v1::JournalEntry::kWorkerJoined:
+    case v1::JournalEntry::kWorkerLeft:
+    case v1::JournalEntry::kJobsForgotten:
     case v1::JournalEntry::FACT_NOT_SET:
       break;
   }
@@ -205,6 +220,9 @@ std::string JobOfEntry(const v1::JournalEntry& entry) {
     case v1::JournalEntry::kJobResumed:
       return entry.job_resumed().job();
     case v1::JournalEntry::kCoordinatorStarted:
+    case v1::JournalEntry::kWorkerJoined:
+    case v1::JournalEntry::kWorkerLeft:
+    case v1::JournalEntry::kJobsForgotten:
     case v1::JournalEntry::FACT_NOT_SET:
       break;
   }

@@ -11,6 +11,7 @@
 #include "absl/time/time.h"
 #include "common/ids.h"
 #include "coordinator/plan/planner.h"
+#include "formats/corpus_identity.h"
 #include "google/protobuf/timestamp.pb.h"
 #include "stagecoach/v1/coordinator.pb.h"
 #include "stagecoach/v1/job.pb.h"
@@ -25,6 +26,7 @@ struct JobPlan {
   PlannedJob planned;
   uint64_t num_train_samples = 0;
   uint64_t num_validation_samples = 0;
+  CorpusIdentity data;
 };
 
 struct MemberId {
@@ -122,6 +124,7 @@ struct JobProgress {
 // The durable part of a job: rebuilt by replaying the journal.
 struct JobHistory {
   uint64_t submitted_at = 0;  // sequence of its entry: the order of the queue
+  uint64_t ended_at = 0;      // likewise
   std::shared_ptr<const v1::JobSpec> spec;
   v1::JobState state = v1::JOB_STATE_UNSPECIFIED;
   std::string reason;
@@ -130,9 +133,11 @@ struct JobHistory {
   std::string spec_digest;  // of the specification as it was submitted
   Epoch epoch;              // 0: none yet
   Epoch ended_epoch;        // the newest that has ended by a failure or a requeue
+  Epoch epoch_floor;        // its epochs are above this
   uint64_t num_epochs = 0;
   std::shared_ptr<const v1::Plan> plan;            // of `epoch`
   std::shared_ptr<const v1::Placement> placement;  // of `epoch`
+  CorpusIdentity data;                             // that it trains on; empty: not known
   v1::CommitRecord last_commit;                    // step 0: none
   std::shared_ptr<const v1::StepEvent> last_step;  // null: none
   uint64_t consecutive_skips = 0;
@@ -161,12 +166,13 @@ bool EpochHasEnded(const JobHistory& history);
 // That messages to the job's members carry: the current epoch, or, when that has ended, the one after it, in which
 // nothing happens but its aborting.
 Epoch FenceEpoch(const JobHistory& history);
+Epoch NextEpoch(const JobHistory& history);
 
 // Changes the history of the job that the entry names. Cannot fail: CheckEntry has passed.
 void ApplyToJob(const v1::JournalEntry& entry, JobRecord& job);
 // FAILED_PRECONDITION: the entry does not follow from the job's history.
 absl::Status CheckEntry(const v1::JournalEntry& entry, const JobRecord& job);
-// The job that the entry is about; empty for CoordinatorStarted.
+// The job that the entry is about; empty for entries that are about none, or many.
 std::string JobOfEntry(const v1::JournalEntry& entry);
 
 v1::JobStatus StatusOf(const JobRecord& job);

@@ -20,6 +20,7 @@ inline constexpr char kReasonWritingCheckpoint[] = "WritingCheckpoint";
 inline constexpr char kReasonCancelRequested[] = "CancelRequested";
 inline constexpr char kReasonCompleted[] = "Completed";
 inline constexpr char kReasonInvalidData[] = "InvalidData";
+inline constexpr char kReasonDataChanged[] = "DataChanged";
 inline constexpr char kReasonPlanningFailed[] = "PlanningFailed";
 inline constexpr char kReasonWorkerFailed[] = "WorkerFailed";
 inline constexpr char kReasonWorkerLost[] = "WorkerLost";

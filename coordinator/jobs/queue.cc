@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
 #include "coordinator/jobs/job_end.h"
 #include "coordinator/jobs/job_state.h"
@@ -14,19 +15,29 @@
 namespace stagecoach {
 namespace {
 
+// Of a job of this name: 1 without a number.
+uint64_t NumberBehind(const JobId& id, const std::string& name) {
+  uint64_t number = 1;
+  if (id.value().size() > name.size() + 1) absl::SimpleAtoi(id.value().substr(name.size() + 1), &number);
+  return number;
+}
+
 // INVALID_ARGUMENT, ALREADY_EXISTS.
 absl::StatusOr<JobId> NewJobId(const Jobs& jobs, const std::string& name) {
   if (name.empty()) return absl::InvalidArgumentError("the job has no name");
+  uint64_t number = 0;  // the highest of this name
   for (const auto& [id, job] : jobs) {
+    if (job.history.spec->name() == name) number = std::max(number, NumberBehind(id, name));
     if (job.history.spec->name() == name && !HasEnded(job.history.state)) {
       return absl::AlreadyExistsError(absl::StrCat("job ", id.value(), " has the name ", name, " and is ",
                                                    JobStateName(job.history.state),
                                                    "; wait for its end, cancel it, or choose another name"));
     }
   }
-  JobId id(name);
-  for (int number = 2; jobs.contains(id); ++number) id = JobId(absl::StrCat(name, "-", number));
-  return id;
+  const auto numbered = [&name](uint64_t n) { return JobId(n == 1 ? name : absl::StrCat(name, "-", n)); };
+  ++number;
+  while (jobs.contains(numbered(number))) ++number;  // which another job has for its name
+  return numbered(number);
 }
 
 // Null: there is none, or `submission_id` is empty.
@@ -68,6 +79,9 @@ uint32_t CommonThreads(const Workers& workers) {
   return std::max(threads, uint32_t{1});
 }
 
+// The degree is auto.
+bool TakesAll(const v1::JobSpec& spec) { return spec.parallelism().pipeline_parallel_degree() == 0; }
+
 size_t WorkersNeeded(const v1::JobSpec& spec) {
   const uint32_t degree = spec.parallelism().pipeline_parallel_degree();
   return degree != 0 ? degree : std::max(spec.resources().workers(), uint32_t{1});
@@ -93,9 +107,16 @@ std::string WhatIsMissing(const v1::JobSpec& spec, const Workers& workers) {
                       " connected one(s) would do");
 }
 
+// False: it has said so before.
+bool Wait(JobDecision& decision, const std::string& for_what) {
+  if (decision.history().message == for_what) return false;
+  decision.ChangeState(v1::JOB_STATE_QUEUED, kReasonWaitingForWorkers, for_what);
+  return true;
+}
+
 }  // namespace
 
-Decision SubmitJob(const Jobs& jobs, const Workers& workers, const JobRequested& input) {
+Decision SubmitJob(const Jobs& jobs, const Workers& workers, Epoch epoch_floor, const JobRequested& input) {
   const std::string digest = DigestOf(input.spec);
   if (const JobRecord* known = FindSubmission(jobs, input.submission_id); known != nullptr) {
     return {{AnswerRequest{input.request, SameSubmission(*known, digest)}}, "submitted before"};
@@ -107,6 +128,7 @@ Decision SubmitJob(const Jobs& jobs, const Workers& workers, const JobRequested&
   submitted.set_job(id->value());
   submitted.set_submission_id(input.submission_id);
   submitted.set_spec_digest(digest);
+  submitted.set_epoch_floor(epoch_floor.value());
   *submitted.mutable_spec() = input.spec;
   if (input.spec.resources().threads_per_worker() == 0) {
     submitted.mutable_spec()->mutable_resources()->set_threads_per_worker(CommonThreads(workers));
@@ -139,18 +161,16 @@ std::vector<const WorkerRecord*> ChooseGang(const v1::JobSpec& spec, const Worke
     if (idle.size() > gang.size()) gang = idle;
   }
   if (gang.size() < WorkersNeeded(spec)) return {};
-  if (spec.parallelism().pipeline_parallel_degree() != 0) gang.resize(WorkersNeeded(spec));
+  if (!TakesAll(spec)) gang.resize(WorkersNeeded(spec));
   return gang;
 }
 
-bool TryToStart(JobDecision& decision, const Workers& workers) {
-  const std::vector<const WorkerRecord*> gang = ChooseGang(decision.spec(), workers);
-  if (gang.empty()) {
-    const std::string missing = WhatIsMissing(decision.spec(), workers);
-    if (decision.history().message == missing) return false;
-    decision.ChangeState(v1::JOB_STATE_QUEUED, kReasonWaitingForWorkers, missing);
-    return true;
+bool TryToStart(JobDecision& decision, const Workers& workers, bool fleet_is_complete) {
+  if (!fleet_is_complete && TakesAll(decision.spec())) {
+    return Wait(decision, "takes all workers, and waits for those of before the coordinator's restart to dial again");
   }
+  const std::vector<const WorkerRecord*> gang = ChooseGang(decision.spec(), workers);
+  if (gang.empty()) return Wait(decision, WhatIsMissing(decision.spec(), workers));
   JobProgress& progress = decision.progress();
   std::vector<MemberId> members;
   StartPlanning planning{decision.job().id, progress.planning_attempt + 1, decision.spec(), {}, nullptr};

@@ -83,6 +83,15 @@ void Replan(JobDecision& decision) {
   decision.Add(std::move(planning));
 }
 
+// FAILED_PRECONDITION: the files hold something else than when the job began; it would go on with other samples, and
+// the bits would be nobody's.
+absl::Status CheckSameData(const CorpusIdentity& before, const CorpusIdentity& now) {
+  if (before.digest.empty() || before == now) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "the data is not what it was when the job began: ", before.bytes, " bytes with digest ", before.digest, " then, ",
+      now.bytes, " bytes with digest ", now.digest, " now; bring the files back, or submit a new job"));
+}
+
 void BeginEpoch(JobDecision& decision) {
   ShowRecovering(decision, absl::StrCat("goes on after step ", decision.history().last_commit.step()));
   StartEpoch(decision);
@@ -138,6 +147,8 @@ bool OnReplanned(JobDecision& decision, const PlanReady& input) {
   if (progress.phase != Phase::kReplanning || input.attempt != progress.planning_attempt) return false;
   if (!input.plan.ok()) {
     FailJob(decision, input.failure_reason, input.plan.status());
+  } else if (absl::Status same = CheckSameData(decision.history().data, (*input.plan)->data); !same.ok()) {
+    FailJob(decision, kReasonDataChanged, same);
   } else if (!IsSameCut((*input.plan)->planned.plan, *decision.history().plan)) {
     FailJob(decision, kReasonPlanningFailed,
             absl::InternalError("this coordinator cuts the job otherwise than the one before it"));

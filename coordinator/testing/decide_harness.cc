@@ -42,7 +42,7 @@ void DecideHarness::RunEffect(const AppendEntry& effect) {
   STAGECOACH_CHECK(status.ok());
   journal.push_back(entry);
   state.Apply(entry);
-  if (entry.has_coordinator_started()) return;
+  if (JobOfEntry(entry).empty()) return;
   const JobId id(JobOfEntry(entry));
   Note(EventOfEntry(entry, job(id)), id);
 }
@@ -245,8 +245,12 @@ State Replay(const std::vector<v1::JournalEntry>& journal) {
 
 std::string DurableText(const State& state) {
   std::string text = absl::StrCat("term ", state.term().value(), ", sequence ", state.last_sequence(), "\n");
+  absl::StrAppend(&text, "forgotten epoch ", state.forgotten_epoch().value(), "\n");
+  for (const WorkerId& worker : state.fleet()) absl::StrAppend(&text, "worker ", worker.value(), "\n");
   for (const auto& [id, job] : state.jobs()) {
     const JobHistory& history = job.history;
+    absl::StrAppend(&text, "data ", history.data.bytes, " ", history.data.digest, ", ended at ", history.ended_at,
+                    ", epochs above ", history.epoch_floor.value(), "\n");
     absl::StrAppend(&text, "job ", id.value(), ", submitted at ", history.submitted_at, ", state ",
                     static_cast<int>(history.state), " ", history.reason, " ", history.message, ", epoch ",
                     history.epoch.value(), " of ", history.num_epochs, ", ended ", history.ended_epoch.value(),

@@ -31,7 +31,7 @@ void JobLaws::OnAppended(const v1::JournalEntry& entry) {
     Violate("journal", JobOfEntry(entry), absl::StrCat("sequence ", entry.sequence(), " after ", last_sequence_));
   }
   last_sequence_ = entry.sequence();
-  if (entry.has_coordinator_started()) return;
+  if (JobOfEntry(entry).empty()) return;
   if (entry.has_job_submitted()) return OnSubmitted(entry.job_submitted());
   Job* const job = Find(JobOfEntry(entry));
   if (job == nullptr || job->ended) {

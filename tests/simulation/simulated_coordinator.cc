@@ -20,7 +20,9 @@ namespace {
 constexpr absl::Duration kLongestTurn = absl::Microseconds(100);  // from one input to the next
 
 SyncMode SyncModeOf(const v1::JournalEntry& entry) {
-  return entry.has_step_committed() || entry.has_evaluation_completed() ? SyncMode::kBuffered : SyncMode::kSynced;
+  const bool is_about_fleet = entry.has_worker_joined() || entry.has_worker_left();
+  const bool is_made_again = entry.has_step_committed() || entry.has_evaluation_completed();
+  return is_about_fleet || is_made_again ? SyncMode::kBuffered : SyncMode::kSynced;
 }
 
 // Not what is known of a worker.
@@ -285,6 +287,7 @@ void SimulatedCoordinator::Record(const v1::JournalEntry& entry) {
     for (const JobId& id : state_.active_jobs()) add(state_.jobs().at(id));
     return;
   }
+  if (JobOfEntry(entry).empty()) return;
   const JobRecord& job = state_.jobs().at(JobId(JobOfEntry(entry)));
   add(job);
   if (HasEnded(job.history.state)) followers_.JobHasEnded(job.id);
