@@ -69,8 +69,12 @@ std::vector<std::string> MemoryLimitFiles(absl::string_view self_cgroup) {
 }
 
 size_t HostMemoryBytes() {
-  const size_t installed = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
-  size_t bytes = MemAvailableOf(TextOf("/proc/meminfo")).value_or(installed);
+  const size_t installed = InstalledMemoryBytes();
+  return std::min(installed, MemAvailableOf(TextOf("/proc/meminfo")).value_or(installed));
+}
+
+size_t InstalledMemoryBytes() {
+  size_t bytes = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) * static_cast<size_t>(sysconf(_SC_PAGESIZE));
   for (const std::string& file : MemoryLimitFiles(TextOf("/proc/self/cgroup"))) {
     bytes = std::min(bytes, NumberOf(TextOf(file)).value_or(bytes));
   }

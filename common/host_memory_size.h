@@ -14,6 +14,9 @@ namespace stagecoach {
 // process where that is lower.
 size_t HostMemoryBytes();
 
+// Bytes that this process could have if nothing else ran: the system's memory, or the limit of a control group.
+size_t InstalledMemoryBytes();
+
 // "MemAvailable" of the text of /proc/meminfo.
 std::optional<size_t> MemAvailableOf(absl::string_view meminfo);
 

@@ -97,4 +97,12 @@ absl::Status CheckListenIsAllowed(const ListenAddress& address, bool insecure) {
       "Listen at a loopback address or unix:PATH, or, when the network lets in only who may do that, add --insecure"));
 }
 
+absl::Status CheckDialIsAllowed(const ListenAddress& address, bool insecure) {
+  if (insecure || address.IsLocal()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "refusing to dial ", address.ToString(),
+      ": there is no authentication, so whoever answers there can read and write files as this user. Dial a loopback "
+      "address or unix:PATH, or, when nobody else can answer there, add --insecure"));
+}
+
 }  // namespace stagecoach

@@ -29,6 +29,8 @@ absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view text);
 // The first form of security: whoever reaches the port can do everything. FAILED_PRECONDITION: others than this
 // machine's processes would, and `insecure` does not say that this is meant.
 absl::Status CheckListenIsAllowed(const ListenAddress& address, bool insecure);
+// The same of who dials: whoever answers at an address of another machine is believed.
+absl::Status CheckDialIsAllowed(const ListenAddress& address, bool insecure);
 
 }  // namespace stagecoach
 

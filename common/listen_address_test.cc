@@ -80,6 +80,7 @@ TEST(ListenAddressTest, OnlyThisMachineIsLetInWithoutInsecure) {
   for (const char* text :
        {"127.0.0.1:1", "127.8.8.8:1", "localhost:1", "LOCALHOST:1", "[::1]:1", "[::ffff:127.0.0.1]:1", "unix:/run/s"}) {
     EXPECT_TRUE(CheckListenIsAllowed(*ParseListenAddress(text), false).ok()) << text;
+    EXPECT_TRUE(CheckDialIsAllowed(*ParseListenAddress(text), false).ok()) << text;
   }
   for (const char* text : {"0.0.0.0:1", "10.0.0.1:1", "[::]:1", "[fe80::1]:1", "[::ffff:10.0.0.1]:1", "coordinator:1",
                            "127.0.0.1.example:1", "127.1:1", "0:1", "localhost.example:1"}) {
@@ -87,6 +88,10 @@ TEST(ListenAddressTest, OnlyThisMachineIsLetInWithoutInsecure) {
     EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition) << text;
     EXPECT_THAT(std::string(status.message()), HasSubstr("--insecure")) << text;
     EXPECT_TRUE(CheckListenIsAllowed(*ParseListenAddress(text), true).ok()) << text;
+    const absl::Status dial = CheckDialIsAllowed(*ParseListenAddress(text), false);
+    EXPECT_EQ(dial.code(), absl::StatusCode::kFailedPrecondition) << text;
+    EXPECT_THAT(std::string(dial.message()), HasSubstr("--insecure")) << text;
+    EXPECT_TRUE(CheckDialIsAllowed(*ParseListenAddress(text), true).ok()) << text;
   }
 }
 

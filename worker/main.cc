@@ -20,6 +20,7 @@
 #include "common/listen_address.h"
 #include "common/log.h"
 #include "common/protocol_version.h"
+#include "common/status_macros.h"
 #include "worker/server.h"
 
 namespace stagecoach {
@@ -31,6 +32,7 @@ constexpr int kExitUsage = 2;
 
 struct Arguments {
   std::string coordinator;
+  bool insecure = false;
   ServerOptions server;
   LogOptions log;
 };
@@ -61,6 +63,7 @@ void AddOptions(CLI::App& app, Arguments& arguments) {
   app.add_option("--coordinator", arguments.coordinator, "HOST:PORT, [IPV6]:PORT or unix:PATH")
       ->required()
       ->envname("STAGECOACH_ADDRESS");
+  app.add_flag("--insecure", arguments.insecure, "use the network, without credentials, though others can reach it");
   app.add_option("--name", server.name, "unique among the workers; default: the host's with a random suffix")
       ->check([](const std::string& name) { return CheckWorkerName(name); });
   app.add_option("--device", server.device, "cpu or reference (float64, slow)")->capture_default_str();
@@ -71,7 +74,7 @@ void AddOptions(CLI::App& app, Arguments& arguments) {
       ->capture_default_str();
   app.add_option("--threads", server.max_threads, "that a job may use at most; default: as many as the machine has")
       ->check(CLI::Range(1, 1024));
-  app.add_option("--memory", server.memory_bytes, "that a job may use at most: 8GiB; default: all that the device has")
+  app.add_option("--memory", server.memory_bytes, "that a job may use at most: 8GiB; default: all that is free now")
       ->transform(CLI::AsSizeValue(false));
   AddDuration(app, "--leave-timeout", server.leave_timeout, "after SIGTERM, how long a step may still take")
       ->default_str(absl::FormatDuration(server.leave_timeout));
@@ -94,6 +97,17 @@ void AddOptions(CLI::App& app, Arguments& arguments) {
 int Fail(const absl::Status& status, int code) {
   std::cerr << "stagecoach-worker: " << status.message() << "\n";
   return code;
+}
+
+// A worker does what the coordinator says, and takes tensors from whoever reaches its port.
+absl::Status CheckNetworkIsAllowed(const Arguments& arguments, const ListenAddress& coordinator) {
+  STAGECOACH_RETURN_IF_ERROR(CheckDialIsAllowed(coordinator, arguments.insecure));
+  const std::string& devices = arguments.server.transport_settings.network_devices;
+  if (arguments.insecure || devices == TransportSettings().network_devices) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      "refusing to receive tensors at ", devices, ": there is no authentication, so whoever reaches that network can ",
+      "write into them. Stay with --network-devices ", TransportSettings().network_devices,
+      ", or, when the network lets in only who may do that, add --insecure"));
 }
 
 // Several workers share the cores of a machine: threads that spin at the barriers of one would take them from another.
@@ -170,6 +184,9 @@ int Main(int argc, char** argv) {
   if (const absl::Status status = StartLog("worker", arguments.log); !status.ok()) return Fail(status, kExitUsage);
   const absl::StatusOr<ListenAddress> coordinator = ParseListenAddress(arguments.coordinator);
   if (!coordinator.ok()) return Fail(coordinator.status(), kExitUsage);
+  if (const absl::Status status = CheckNetworkIsAllowed(arguments, *coordinator); !status.ok()) {
+    return Fail(status, kExitUsage);
+  }
   MakeOpenMpWaitPassively(argv);
   arguments.server.coordinator = *coordinator;
   arguments.server.log = AddJobLog();

@@ -11,6 +11,7 @@
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
 #include "common/build_version.h"
+#include "common/host_memory_size.h"
 #include "common/log.h"
 #include "common/status_macros.h"
 #include "worker/registry/device/device_registry.h"
@@ -30,6 +31,22 @@ std::string HostName() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown-host";
 }
 
+// The limit is the user's to choose up to what there is: what is free now (capabilities) is taken by others now.
+absl::Status LimitMemory(uint64_t limit, const DeviceCapabilities& capabilities, AgentOptions& agent) {
+  const uint64_t free = capabilities.memory_bytes;
+  const uint64_t installed = capabilities.host_addressable ? std::max<uint64_t>(free, InstalledMemoryBytes()) : free;
+  if (limit > installed) {
+    return absl::InvalidArgumentError(absl::StrCat("--memory: the worker is given ", limit, " bytes, but device ",
+                                                   capabilities.kind, " has ", installed));
+  }
+  if (limit > free) {
+    spdlog::warn("--memory: the worker is given {} bytes, but of device {} only {} are free now; a job may fail for it",
+                 limit, capabilities.kind, free);
+  }
+  agent.memory_bytes = limit > 0 ? limit : free;
+  return absl::OkStatus();
+}
+
 // What the device is able to do is asked of one that is then thrown away: a job's belongs to the executor's thread.
 absl::Status DescribeDevice(const ServerOptions& options, AgentOptions& agent) {
   STAGECOACH_ASSIGN_OR_RETURN(agent.device_factory, FindDevice(options.device));
@@ -37,12 +54,7 @@ absl::Status DescribeDevice(const ServerOptions& options, AgentOptions& agent) {
   const DeviceCapabilities& capabilities = device->capabilities();
   agent.device = capabilities.kind;
   agent.numerics_class = capabilities.numerics_class;
-  agent.memory_bytes = options.memory_bytes > 0 ? options.memory_bytes : capabilities.memory_bytes;
-  if (agent.memory_bytes > capabilities.memory_bytes) {
-    return absl::InvalidArgumentError(absl::StrCat("the worker is given ", agent.memory_bytes, " bytes, but device ",
-                                                   capabilities.kind, " has ", capabilities.memory_bytes));
-  }
-  return absl::OkStatus();
+  return LimitMemory(options.memory_bytes, capabilities, agent);
 }
 
 void DescribeProcess(const ServerOptions& options, AgentOptions& agent) {

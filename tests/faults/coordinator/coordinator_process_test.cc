@@ -167,9 +167,11 @@ TEST_F(CoordinatorProcessTest, APortInUseIsRefused) {
 }
 
 TEST_F(CoordinatorProcessTest, OtherAddressesThanThisMachinesNeedInsecure) {
-  const auto refused = Start({"--listen", "0.0.0.0:0"});
-  EXPECT_EQ(refused->WaitForExit(), 2);
-  EXPECT_THAT(refused->Log(), HasSubstr("--insecure"));
+  for (const char* address : {"0.0.0.0:0", "[::]:0", "10.0.0.5:0", "[::ffff:10.0.0.1]:0", "coordinator.example:0"}) {
+    const auto refused = Start({"--listen", address});
+    EXPECT_EQ(refused->WaitForExit(), 2) << address;
+    EXPECT_THAT(refused->Log(), HasSubstr("--insecure")) << address;
+  }
   const auto allowed = StartAndWait({"--listen", "0.0.0.0:0", "--insecure"});
   EXPECT_EQ(TermOf(*allowed), 1u);
 }

@@ -1,6 +1,7 @@
 // Peers that connect and send nothing, garbage, half of something, too much, or are very many: a worker and a client
 // that are there at the same time notice nothing.
 
+#include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
@@ -25,6 +26,8 @@
 
 namespace stagecoach {
 namespace {
+
+using testing::HasSubstr;
 
 using Seconds = std::chrono::duration<double>;
 
@@ -293,6 +296,18 @@ TEST_F(HostilePeersTest, AWorkerThatNeverStopsTalkingIsHeardSlowly) {
     }
   });
   EXPECT_LT(most, before + (uint64_t{64} << 20));
+}
+
+// Of bytes that are no message, so that taking it is another error than refusing it for its size.
+TEST_F(HostilePeersTest, TheLimitOfAMessageIsTold) {
+  for (const std::string& method : {kSession, kSubmit}) {
+    const grpc::Status at_limit = SendBytes(process_.Dial(), method, size_t{64} << 20);
+    EXPECT_NE(at_limit.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED) << at_limit.error_message();
+    EXPECT_FALSE(at_limit.ok());
+    const grpc::Status above = SendBytes(process_.Dial(), method, size_t{65} << 20);
+    EXPECT_EQ(above.error_code(), grpc::StatusCode::RESOURCE_EXHAUSTED);
+    EXPECT_THAT(above.error_message(), HasSubstr("67108864"));
+  }
 }
 
 // gRPC refuses it when it has come whole; other calls go on meanwhile.

@@ -14,6 +14,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/build_version.h"
+#include "common/host_memory_size.h"
 #include "common/protocol_version.h"
 #include "tests/testing/temporary_directory.h"
 #include "tests/testing/worker_service/scripted_coordinator.h"
@@ -211,6 +212,31 @@ TEST_F(WorkerProcessTest, WaitsPassivelyUnlessTheUserWantsOtherwise) {
   EXPECT_THAT(worker_->ReadProc("environ"), HasSubstr("OMP_WAIT_POLICY=active"));
 }
 
+// What is free now is taken by others now.
+TEST_F(WorkerProcessTest, AMemoryLimitAboveWhatIsFreeIsAWarning) {
+  StartCoordinator();
+  StartWorker({"--memory", absl::StrCat(InstalledMemoryBytes())});
+  EXPECT_EQ(AcceptHello().hello().memory_bytes(), InstalledMemoryBytes());
+  EXPECT_THAT(worker_->Log(),
+              HasSubstr(absl::StrCat("the worker is given ", InstalledMemoryBytes(), " bytes, but of")));
+}
+
+TEST_F(WorkerProcessTest, WithoutAMemoryLimitItIsWhatIsFree) {
+  StartCoordinator();
+  StartWorker();
+  const uint64_t memory = AcceptHello().hello().memory_bytes();
+  EXPECT_GT(memory, uint64_t{1} << 20);
+  EXPECT_LT(memory, InstalledMemoryBytes());
+  EXPECT_THAT(worker_->Log(), testing::Not(HasSubstr("the worker is given")));
+}
+
+TEST_F(WorkerProcessTest, InsecureLetsItUseOtherNetworks) {
+  WorkerProcess worker(
+      {"--coordinator", "0.0.0.0:1", "--insecure", "--network-devices", "all", "--dial-timeout", "1ms"});
+  EXPECT_EQ(worker.WaitForExit(), 1);
+  EXPECT_THAT(worker.Log(), HasSubstr("dialling 0.0.0.0:1"));
+}
+
 TEST_F(WorkerProcessTest, RefusesABadCommandLine) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> bad = {
       {{}, "--coordinator is required"},
@@ -222,7 +248,16 @@ TEST_F(WorkerProcessTest, RefusesABadCommandLine) {
       {{"--coordinator", "127.0.0.1:1", "--threads", "0"}, "--threads"},
       {{"--coordinator", "127.0.0.1:1", "--memory", "much"}, "--memory"},
       {{"--coordinator", "127.0.0.1:1", "--memory", "4000TiB"}, "but device cpu has"},
+      {{"--coordinator", "127.0.0.1:1", "--memory", absl::StrCat(InstalledMemoryBytes() + 1)},
+       absl::StrCat("but device cpu has ", InstalledMemoryBytes())},
       {{"--coordinator", "127.0.0.1:1", "--leave-timeout", "-1s"}, "expected a duration"},
+      {{"--coordinator", "10.0.0.5:7070"}, "refusing to dial 10.0.0.5:7070"},
+      {{"--coordinator", "0.0.0.0:7070"}, "refusing to dial 0.0.0.0:7070"},
+      {{"--coordinator", "[::ffff:10.0.0.1]:7070"}, "--insecure"},
+      {{"--coordinator", "coordinator.example:7070"}, "--insecure"},
+      {{"--coordinator", "127.0.0.1:1", "--network-devices", "eth0"}, "refusing to receive tensors at eth0"},
+      {{"--coordinator", "127.0.0.1:1", "--network-devices", "lo,eth0"}, "--insecure"},
+      {{"--coordinator", "127.0.0.1:1", "--network-devices", "all"}, "--insecure"},
       {{"--coordinator", "127.0.0.1:1", "--log-level", "loud"}, "--log-level"},
       {{"--coordinator", "127.0.0.1:1", "surplus"}, "surplus"},
   };
