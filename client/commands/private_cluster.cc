@@ -1,10 +1,6 @@
 #include "client/commands/private_cluster.h"
 
-#include <stdlib.h>
-
-#include <filesystem>
 #include <iostream>
-#include <system_error>
 #include <utility>
 
 #include "absl/memory/memory.h"
@@ -24,24 +20,15 @@ constexpr absl::Duration kStopGrace = absl::Seconds(5);
 constexpr absl::Duration kDeathPatience = absl::Seconds(10);
 constexpr absl::Duration kReconnectTimeout = absl::Seconds(30);
 
-absl::StatusOr<std::string> MakeTemporaryDirectory() {
-  std::error_code error;
-  const std::filesystem::path parent = std::filesystem::temp_directory_path(error);
-  if (error) return absl::FailedPreconditionError(absl::StrCat("no directory for temporary files: ", error.message()));
-  std::string directory = (parent / "stagecoach-train-XXXXXX").string();  // mode 0700
-  if (mkdtemp(directory.data()) == nullptr) return absl::ErrnoToStatus(errno, absl::StrCat("cannot make ", directory));
-  return directory;
-}
-
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<PrivateCluster>> PrivateCluster::Start(const v1::ResourcesSpec& resources,
                                                                       const Interrupts& interrupts) {
   auto cluster = absl::WrapUnique(new PrivateCluster(interrupts));
   STAGECOACH_ASSIGN_OR_RETURN(const std::string programs, ProgramFolder());
-  STAGECOACH_ASSIGN_OR_RETURN(cluster->directory_, MakeTemporaryDirectory());
+  STAGECOACH_ASSIGN_OR_RETURN(cluster->directory_, RunDirectory::Make());
   STAGECOACH_ASSIGN_OR_RETURN(cluster->cluster_,
-                              LocalCluster::Start({.state_dir = cluster->directory_,
+                              LocalCluster::Start({.state_dir = cluster->directory_->path(),
                                                    .programs = programs,
                                                    .num_workers = resources.workers(),
                                                    .threads = resources.threads_per_worker(),
@@ -52,13 +39,6 @@ absl::StatusOr<std::unique_ptr<PrivateCluster>> PrivateCluster::Start(const v1::
   cluster->client_ = std::make_unique<CoordinatorClient>(CoordinatorClient::Options{
       .address = cluster->cluster_->address(), .keep_on = [&] { return interrupts.count() < 2; }});
   return cluster;
-}
-
-PrivateCluster::~PrivateCluster() {
-  client_.reset();
-  cluster_.reset();
-  std::error_code ignored;
-  if (!directory_.empty() && !keep_directory_) std::filesystem::remove_all(directory_, ignored);
 }
 
 int PrivateCluster::Run(const v1::JobSpec& spec, JobReport& report) {
@@ -123,8 +103,9 @@ void PrivateCluster::ShowDeaths() {
     std::cerr << "the end of the log of " << death.name << ", which " << death.end << ":\n"
               << cluster_->LogTailOf(death.name);
   }
-  keep_directory_ = !deaths_.empty();
-  if (keep_directory_) std::cerr << "logs are kept in " << directory_ << "/logs\n";
+  if (deaths_.empty()) return;
+  directory_->Keep();
+  std::cerr << "logs are kept in " << directory_->path() << "/logs\n";
 }
 
 }  // namespace stagecoach

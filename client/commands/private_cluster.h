@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
 #include "client/cluster/local_cluster.h"
+#include "client/cluster/run_directory.h"
 #include "client/commands/interrupts.h"
 #include "client/commands/job_report.h"
 #include "client/coordinator_client/coordinator_client.h"
@@ -26,7 +27,6 @@ class PrivateCluster {
   // one. Other errors are LocalCluster::Start's.
   static absl::StatusOr<std::unique_ptr<PrivateCluster>> Start(const v1::ResourcesSpec& resources,
                                                                const Interrupts& interrupts);
-  ~PrivateCluster();
 
   // Shows the job from its submission to its end. The first interrupt cancels it, the second ends everything at once.
   // Returns the exit code. When a process has died, shows the end of its log and keeps the directory.
@@ -42,9 +42,8 @@ class PrivateCluster {
   void ShowDeaths();
 
   const Interrupts& interrupts_;
-  std::string directory_;
-  bool keep_directory_ = false;
-  std::unique_ptr<LocalCluster> cluster_;
+  std::unique_ptr<RunDirectory> directory_;
+  std::unique_ptr<LocalCluster> cluster_;  // after its directory
   std::unique_ptr<CoordinatorClient> client_;
   std::string job_;
   bool cancelled_ = false;

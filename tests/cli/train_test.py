@@ -130,6 +130,26 @@ class TrainInterruptedTest(CommandLineCase):
             for name, pid in children.items():
                 wait_until(lambda: parent_of(pid) == 0, f"the end of {name}")
 
+    def test_what_a_killed_client_leaves_is_removed_by_the_next(self):
+        with self.started_job() as process:
+            children = self.processes_of(process)
+            (left,) = self.temporary.iterdir()
+            process.kill()
+            process.wait()
+            for name, pid in children.items():
+                wait_until(lambda: parent_of(pid) == 0, f"the end of {name}")
+        self.assertTrue((left / "journal.sqlite").exists())
+        with self.started_job() as process:  # beside which another one begins
+            process.stdout.readline()
+            self.assertFalse(left.exists())
+            (in_use,) = self.temporary.iterdir()
+            self.run_stagecoach("train", self.spec, "--workers", 1, "--set", f"checkpoint.dir={self.directory}/other")
+            self.assertEqual(list(self.temporary.iterdir()), [in_use])
+            process.stdout.readline()
+            process.send_signal(signal.SIGINT)
+            self.end_of(process, 8)
+        self.assert_nothing_left()
+
     def test_a_worker_that_is_killed_fails_the_job_with_its_name(self):
         with self.started_job() as process:
             children = self.processes_of(process)
@@ -141,6 +161,7 @@ class TrainInterruptedTest(CommandLineCase):
         self.assertRegex(stderr, r"root cause: worker-1 \(stages? ")
         logs = next(self.temporary.iterdir()) / "logs"
         self.assertIn(f"logs are kept in {logs}", stderr)
+        self.run_stagecoach("train", self.spec, "--workers", 1)
         self.assertTrue((logs / "worker-1.log").exists())
 
     def test_a_coordinator_that_is_killed_is_started_again(self):
