@@ -8,9 +8,11 @@
 
 namespace stagecoach {
 
+inline bool PersonIsThere() { return isatty(STDIN_FILENO) == 1 && isatty(STDERR_FILENO) == 1; }
+
 // Asks a person who is there; scripts are taken at their word. True: go on.
 inline bool Confirm(const std::string& question, bool yes) {
-  if (yes || isatty(STDIN_FILENO) != 1 || isatty(STDERR_FILENO) != 1) return true;
+  if (yes || !PersonIsThere()) return true;
   std::cerr << question << " [y/N] " << std::flush;
   std::string answer;
   std::getline(std::cin, answer);

@@ -5,7 +5,7 @@ import os
 import signal
 import unittest
 
-from command_line import BINARY, CommandLineCase, children_of, name_of, parent_of, pathlib, wait_until
+from command_line import BINARY, FOREVER, CommandLineCase, children_of, name_of, parent_of, pathlib, wait_until
 
 
 class LocalClusterCase(CommandLineCase):
@@ -85,6 +85,35 @@ class UpDownTest(LocalClusterCase):
         self.up(workers=1)
         self.run_stagecoach("down", "--state-dir", self.state)
         self.assertIn("no cluster runs in", self.run_stagecoach("down", "--state-dir", self.state).stderr)
+
+    def test_down_does_not_end_jobs_unless_it_is_forced_to(self):
+        self.up(workers=1)
+        forever = ("--set", FOREVER)
+        self.run_stagecoach("submit", self.spec, *forever)
+        self.run_stagecoach("submit", self.spec, *forever, "--set", "name=waits")
+        self.run_stagecoach("wait", "cli", "--for=step=1")
+        refused = self.run_stagecoach("down", code=9)
+        self.assertIn("have not ended: cli, waits", refused.stderr)
+        self.assertIn("stagecoach down --force", refused.stderr)
+        self.assertEqual(self.get_json("get", "job", "cli")["state"], "RUNNING")
+        self.run_stagecoach("down", "--force")
+        self.assertEqual(parent_of(self.supervisor()), 0)
+        self.up(workers=1)
+        jobs = {job["name"]: job for job in self.get_json("get", "jobs")["jobs"]}
+        self.assertEqual({name: job["state"] for name, job in jobs.items()}, {"cli": "CANCELLED", "waits": "CANCELLED"})
+        self.assertEqual(self.run_stagecoach("checkpoint", "digest", self.checkpoints).stdout.strip(), jobs["cli"]["digest"])
+        self.run_stagecoach("down")  # nothing is left to lose
+
+    def test_down_says_which_jobs_were_lost_all_the_same(self):
+        self.up(workers=1)
+        self.run_stagecoach("submit", self.spec, "--set", FOREVER)
+        self.run_stagecoach("wait", "cli", "--for=step=1")
+        worker = self.processes()["stagecoach-worker worker-0"]
+        os.kill(worker, signal.SIGSTOP)  # its lease is longer than the grace
+        with self.started("down", "--force", "--grace", "1ms") as process:
+            wait_until(lambda: "not cancelled within 1ms, and lost: cli" in process.stderr.readline(), "the loss")
+            os.kill(worker, signal.SIGCONT)
+            self.end_of(process, 0)
 
     def test_a_supervisor_that_is_killed_takes_its_children_along(self):
         self.up(workers=1)

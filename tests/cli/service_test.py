@@ -17,7 +17,7 @@ class ServiceTest(CommandLineCase):
     def setUp(self):
         super().setUp()
         self.run_stagecoach("up", "--workers", 2, "--threads", 1, "--state-dir", self.directory / "state", "-d")
-        self.addCleanup(self.run_stagecoach, "down")
+        self.addCleanup(self.run_stagecoach, "down", "--force")
 
     def submit(self, *arguments):
         return self.run_stagecoach("submit", self.spec, *arguments).stdout.strip()
@@ -77,7 +77,9 @@ class ServiceTest(CommandLineCase):
         self.submit("--set", FOREVER)
         self.run_stagecoach("wait", "cli", "--for=step=1")
         self.assertEqual(self.answer("n", "cancel", "cli"), (1, "Cancel job cli? [y/N] nothing was done"))
-        self.assertEqual(self.answer("n", "down")[0], 1)
+        code, shown = self.answer("n", "down")
+        self.assertEqual(code, 1)
+        self.assertIn("Cancel cli, and end the cluster in ", shown)
         self.assertEqual(self.get_json("get", "job", "cli")["state"], "RUNNING")
         self.assertEqual(self.answer("y", "cancel", "cli")[0], 0)
         self.run_stagecoach("wait", "cli", code=8)
@@ -113,14 +115,6 @@ class ServiceTest(CommandLineCase):
         result = self.run_stagecoach("submit", self.spec, "--wait", code=3)
         self.assertIn("text", result.stderr)
         self.assertEqual(self.get_json("get", "job", "cli")["reason"], "InvalidData")
-
-    def test_bash_completes_names(self):
-        self.submit("--wait")
-        script = ("source <(\"$1\" completion bash); COMP_WORDS=(\"$1\" describe job c); COMP_CWORD=3; _stagecoach; "
-                  "printf '%s\\n' \"${COMPREPLY[@]}\"")
-        offers = subprocess.run(["bash", "-c", script, "bash", BINARY], capture_output=True, text=True, timeout=PATIENCE,
-                                env=self.environment)
-        self.assertEqual(offers.stdout, "cli\n")
 
 
 class NoServiceTest(CommandLineCase):
