@@ -41,8 +41,7 @@ PlanReady PlanJobOfSpec(const StartPlanning& order, const Planner& planner, File
   }
   // A job that is planned again goes on from what its workers hold.
   if (order.same_cut_as == nullptr) {
-    absl::StatusOr<std::shared_ptr<const v1::JobResumed>> resumed =
-        FindResumePoint(files, order.spec, corpus->num_train_samples);
+    absl::StatusOr<std::shared_ptr<const v1::JobResumed>> resumed = FindResumePoint(files, order.spec, *corpus);
     if (!resumed.ok()) {
       result.plan = resumed.status();
       result.failure_reason = ReasonOf(resumed.status());
@@ -61,8 +60,16 @@ PlanReady PlanJobOfSpec(const StartPlanning& order, const Planner& planner, File
     result.plan = data.status();
     return result;
   }
-  result.plan = std::make_shared<const JobPlan>(
-      JobPlan{*std::move(planned), corpus->num_train_samples, corpus->num_validation_samples, *std::move(data)});
+  absl::StatusOr<CorpusIdentity> training_data = IdentifyTrainingData(*corpus, files);
+  if (!training_data.ok()) {
+    result.plan = training_data.status();
+    return result;
+  }
+  result.plan = std::make_shared<const JobPlan>(JobPlan{.planned = *std::move(planned),
+                                                        .num_train_samples = corpus->num_train_samples,
+                                                        .num_validation_samples = corpus->num_validation_samples,
+                                                        .data = *std::move(data),
+                                                        .training_data = *std::move(training_data)});
   return result;
 }
 

@@ -17,10 +17,10 @@ class CheckpointRetention {
  public:
   explicit CheckpointRetention(FileSystem& files) : files_(files) {}
 
-  // Of the checkpoints that jobs of this name (empty: of any) have written, removes those older than the newest `keep_last` (at least
-  // 1) that verify; none while there are fewer. What is newer and does not verify stays, to be looked at, and so does
-  // what has no manifest: it may be in the making. Returns the paths that were removed. The manifest goes first, so
-  // that what is half removed is no checkpoint.
+  // Of the checkpoints that jobs of this name (empty: of any) have written, removes those older than the newest
+  // `keep_last` (at least 1) that verify; none while there are fewer. What is newer and does not verify stays, to be
+  // looked at, and so does what has no manifest: it may be in the making. Returns the paths that were removed. The
+  // manifest goes first, so that what is half removed is no checkpoint.
   absl::StatusOr<std::vector<std::string>> Prune(const std::string& directory, const std::string& job_name,
                                                  uint32_t keep_last);
 

@@ -71,4 +71,10 @@ absl::StatusOr<CorpusIdentity> IdentifyCorpus(const TextCorpus& corpus, FileSyst
   return identity;
 }
 
+absl::StatusOr<CorpusIdentity> IdentifyTrainingData(const TextCorpus& corpus, FileSystem& files) {
+  TextCorpus training = corpus;
+  training.validation.clear();
+  return IdentifyCorpus(training, files);
+}
+
 }  // namespace stagecoach

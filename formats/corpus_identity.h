@@ -28,6 +28,9 @@ inline constexpr uint64_t kMaxIdentityBytes = uint64_t{256} << 20;
 absl::StatusOr<CorpusIdentity> IdentifyCorpus(const TextCorpus& corpus, FileSystem& files,
                                               uint64_t max_bytes = kMaxIdentityBytes);
 
+// Of the training files alone: what a job that resumes from a checkpoint must find, whatever it is validated on.
+absl::StatusOr<CorpusIdentity> IdentifyTrainingData(const TextCorpus& corpus, FileSystem& files);
+
 }  // namespace stagecoach
 
 #endif  // STAGECOACH_FORMATS_CORPUS_IDENTITY_H_

@@ -68,7 +68,7 @@ absl::Status CheckWritable(const std::string& directory) {
 absl::Status CheckBeforeStart(const v1::JobSpec& spec) {
   FileSystem& files = FileSystem::Posix();
   STAGECOACH_ASSIGN_OR_RETURN(const TextCorpus corpus, OpenTextCorpus(spec.data(), spec.training().seq_len(), files));
-  STAGECOACH_RETURN_IF_ERROR(FindResumePoint(files, spec, corpus.num_train_samples).status());
+  STAGECOACH_RETURN_IF_ERROR(FindResumePoint(files, spec, corpus).status());
   STAGECOACH_RETURN_IF_ERROR(PlanJob(spec, std::vector<WorkerProfile>(spec.resources().workers())).status());
   return CheckWritable(spec.checkpoint().dir());
 }

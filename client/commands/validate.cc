@@ -59,7 +59,7 @@ int Validate(const ValidateArguments& arguments) {
   if (!corpus.ok()) {
     return ReportFailure({.code = kExitUsage, .status = corpus.status()}, {.json = arguments.output.is_json()});
   }
-  const auto resumed = FindResumePoint(FileSystem::Posix(), *spec, corpus->num_train_samples);
+  const auto resumed = FindResumePoint(FileSystem::Posix(), *spec, *corpus);
   if (!resumed.ok()) {
     return ReportFailure({.code = kExitUsage, .status = resumed.status()}, {.json = arguments.output.is_json()});
   }

@@ -27,6 +27,7 @@ struct JobPlan {
   uint64_t num_train_samples = 0;
   uint64_t num_validation_samples = 0;
   CorpusIdentity data;
+  CorpusIdentity training_data;  // of the training files alone: goes into checkpoints
 };
 
 struct MemberId {

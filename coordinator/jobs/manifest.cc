@@ -63,6 +63,8 @@ absl::StatusOr<v1::CheckpointManifest> BuildManifest(const JobRecord& job, Coord
                                .first_sample);
   *manifest.mutable_spec() = *job.history.spec;
   *manifest.mutable_last_commit() = commit;
+  manifest.mutable_training_data()->set_bytes(job.progress.plan->training_data.bytes);
+  manifest.mutable_training_data()->set_digest(job.progress.plan->training_data.digest);
   std::vector<ShardReceipt> receipts;
   for (uint32_t rank = 0; rank < job.progress.said.size(); ++rank) {
     receipts.push_back({*job.progress.said[rank].shard, job.progress.members->at(rank).incarnation});

@@ -11,6 +11,7 @@
 #include "coordinator/resume/spec_changes.h"
 #include "formats/checkpoint.h"
 #include "formats/checkpoint_manifest.h"
+#include "formats/corpus_identity.h"
 #include "formats/file_digest.h"
 #include "formats/text_corpus.h"
 
@@ -27,18 +28,17 @@ absl::StatusOr<std::string> DigestOfManifest(FileSystem& files, const std::strin
   return digest.Hex();
 }
 
-absl::Status CheckSamples(const VerifiedCheckpoint& checkpoint, const v1::JobSpec& spec, uint64_t num_train_samples) {
-  const v1::CheckpointManifest& manifest = checkpoint.manifest;
-  const uint64_t next =
-      SamplesOfStep(manifest.step() + 1, num_train_samples, spec.training().global_batch_size()).first_sample;
-  if (next == manifest.next_sample()) return absl::OkStatus();
-  return absl::FailedPreconditionError(
-      absl::StrCat(checkpoint.path, ": step ", manifest.step() + 1, " begins at sample ", manifest.next_sample(),
-                   ", with the training data that is there now at sample ", next, ": the data has changed"));
+absl::Status CheckData(const VerifiedCheckpoint& checkpoint, const TextCorpus& corpus, FileSystem& files) {
+  STAGECOACH_ASSIGN_OR_RETURN(const CorpusIdentity now, IdentifyTrainingData(corpus, files));
+  const v1::DataIdentity& then = checkpoint.manifest.training_data();
+  if (now.bytes == then.bytes() && now.digest == then.digest()) return absl::OkStatus();
+  return absl::FailedPreconditionError(absl::StrCat(
+      checkpoint.path, " cannot be resumed from with other training data: it had ", then.bytes(), " bytes of digest ",
+      Quoted(then.digest()), ", and has ", now.bytes, " bytes of digest ", Quoted(now.digest)));
 }
 
 absl::StatusOr<ResumePoint> ResumeFrom(FileSystem& files, const VerifiedCheckpoint& checkpoint, const v1::JobSpec& spec,
-                                       uint64_t num_train_samples, std::vector<std::string> notes) {
+                                       const TextCorpus& corpus, std::vector<std::string> notes) {
   const v1::CheckpointManifest& manifest = checkpoint.manifest;
   const SpecChanges changes = CompareSpecs(manifest.spec(), spec);
   if (!changes.forbidden.empty()) {
@@ -46,7 +46,7 @@ absl::StatusOr<ResumePoint> ResumeFrom(FileSystem& files, const VerifiedCheckpoi
                                                       absl::StrJoin(changes.forbidden, ", "),
                                                       "; choose another checkpoint.dir, or checkpoint.resume never"));
   }
-  STAGECOACH_RETURN_IF_ERROR(CheckSamples(checkpoint, spec, num_train_samples));
+  STAGECOACH_RETURN_IF_ERROR(CheckData(checkpoint, corpus, files));
   v1::JobResumed resumed;
   v1::CheckpointCompleted& completed = *resumed.mutable_checkpoint();
   completed.set_job(manifest.job());
@@ -73,12 +73,12 @@ absl::StatusOr<VerifiedCheckpoint> VerifyNamed(FileSystem& files, const v1::Chec
 
 }  // namespace
 
-absl::StatusOr<ResumePoint> FindResumePoint(FileSystem& files, const v1::JobSpec& spec, uint64_t num_train_samples) {
+absl::StatusOr<ResumePoint> FindResumePoint(FileSystem& files, const v1::JobSpec& spec, const TextCorpus& corpus) {
   const v1::CheckpointSpec& checkpoint = spec.checkpoint();
   if (checkpoint.resume().empty() || checkpoint.resume() == "never") return ResumePoint();
   if (checkpoint.resume() != "auto") {
     STAGECOACH_ASSIGN_OR_RETURN(const VerifiedCheckpoint named, VerifyNamed(files, checkpoint));
-    return ResumeFrom(files, named, spec, num_train_samples, {});
+    return ResumeFrom(files, named, spec, corpus, {});
   }
   const absl::StatusOr<std::vector<CheckpointDirectory>> found = ListCheckpoints(files, checkpoint.dir());
   if (absl::IsNotFound(found.status())) return ResumePoint();
@@ -87,7 +87,7 @@ absl::StatusOr<ResumePoint> FindResumePoint(FileSystem& files, const v1::JobSpec
   for (const CheckpointDirectory& candidate : *found) {
     if (!candidate.is_complete) continue;
     const absl::StatusOr<VerifiedCheckpoint> verified = VerifyCheckpoint(files, candidate.path);
-    if (verified.ok()) return ResumeFrom(files, *verified, spec, num_train_samples, std::move(damaged));
+    if (verified.ok()) return ResumeFrom(files, *verified, spec, corpus, std::move(damaged));
     if (!absl::IsDataLoss(verified.status())) return verified.status();
     damaged.push_back(absl::StrCat("passed over: ", verified.status().message()));
   }

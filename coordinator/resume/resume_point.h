@@ -1,25 +1,25 @@
 #ifndef STAGECOACH_COORDINATOR_RESUME_RESUME_POINT_H_
 #define STAGECOACH_COORDINATOR_RESUME_RESUME_POINT_H_
 
-#include <cstdint>
 #include <memory>
 
 #include "absl/status/statusor.h"
 #include "common/file_system.h"
+#include "formats/text_corpus.h"
 #include "stagecoach/v1/job.pb.h"
 #include "stagecoach/v1/journal.pb.h"
 
 namespace stagecoach {
 
-// Where a job is to start, by checkpoint.resume: from a checkpoint, every byte of which has been read and found right,
-// or (null) at step 0. `auto` takes the newest that verifies, and notes those that do not; it never starts at step 0
-// when there is one. `job` is not set.
+// Where a job is to start, by checkpoint.resume, with the data that is there now: from a checkpoint, every byte of
+// which has been read and found right, or (null) at step 0. `auto` takes the newest that verifies, and notes those that
+// do not; it never starts at step 0 when there is one. `job` is not set.
 //   NOT_FOUND            the checkpoint that was named is not there
 //   DATA_LOSS            it, or each one there is, is damaged
 //   FAILED_PRECONDITION  it is of a job that this one cannot go on with; the message says which keys differ
 // Errors of the file system. Reads whole checkpoints: it takes as long as reading them does.
 absl::StatusOr<std::shared_ptr<const v1::JobResumed>> FindResumePoint(FileSystem& files, const v1::JobSpec& spec,
-                                                                      uint64_t num_train_samples);
+                                                                      const TextCorpus& corpus);
 
 }  // namespace stagecoach
 

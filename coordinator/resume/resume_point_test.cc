@@ -14,12 +14,12 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 
-constexpr uint64_t kSamples = 24;
-
 class ResumePointTest : public testing::Test {
  protected:
   ResumePointTest() {
+    EXPECT_TRUE(WriteFileAtomically(files_, directory_.Path("train.txt"), "some text to train on").ok());
     spec_.set_name("gpt");
+    spec_.mutable_data()->add_train()->set_path(directory_.Path("train.txt"));
     spec_.mutable_model()->set_architecture("gpt2");
     spec_.mutable_training()->set_global_batch_size(8);
     spec_.mutable_training()->set_steps(20);
@@ -27,11 +27,17 @@ class ResumePointTest : public testing::Test {
     spec_.mutable_checkpoint()->set_dir(root_);
     spec_.mutable_checkpoint()->set_resume("auto");
   }
-  // Eight samples a step, of 24.
-  std::string Write(uint64_t step) { return WriteSmallCheckpoint(files_, root_, step, spec_, step * 8); }
+  TextCorpus Corpus() {
+    auto corpus = OpenTextCorpus(spec_.data(), /*seq_len=*/4, files_);
+    EXPECT_TRUE(corpus.ok()) << corpus.status();
+    return *corpus;
+  }
+  std::string Write(uint64_t step) {
+    return WriteSmallCheckpoint(files_, root_, step, spec_, *IdentifyTrainingData(Corpus(), files_));
+  }
   absl::StatusOr<std::shared_ptr<const v1::JobResumed>> Find(const std::string& resume = "auto") {
     spec_.mutable_checkpoint()->set_resume(resume);
-    return FindResumePoint(files_, spec_, kSamples);
+    return FindResumePoint(files_, spec_, Corpus());
   }
   void ExpectError(const std::string& resume, absl::StatusCode code, const std::string& part) {
     const absl::Status status = Find(resume).status();
@@ -118,9 +124,19 @@ TEST_F(ResumePointTest, MoreStepsAreNoted) {
   EXPECT_THAT((*Find())->notes(), ElementsAre("training.steps: 20 -> 40"));
 }
 
-TEST_F(ResumePointTest, DataOfAnotherSizeIsRefused) {
-  WriteSmallCheckpoint(files_, root_, 5, spec_, 39);
-  ExpectError("auto", absl::StatusCode::kFailedPrecondition, "the data has changed");
+TEST_F(ResumePointTest, OtherTrainingDataIsRefused) {
+  Write(5);
+  ASSERT_TRUE(WriteFileAtomically(files_, directory_.Path("train.txt"), "other text to train on").ok());
+  ExpectError("auto", absl::StatusCode::kFailedPrecondition, "with other training data: it had 21 bytes of digest");
+}
+
+TEST_F(ResumePointTest, TheSameTrainingDataElsewhereIsNot) {
+  Write(5);
+  ASSERT_TRUE(files_.Rename(directory_.Path("train.txt"), directory_.Path("moved.txt")).ok());
+  spec_.mutable_data()->mutable_train(0)->set_path(directory_.Path("moved.txt"));
+  ASSERT_TRUE(WriteFileAtomically(files_, directory_.Path("validation.txt"), "to validate on").ok());
+  spec_.mutable_data()->add_validation()->set_path(directory_.Path("validation.txt"));
+  EXPECT_EQ((*Find())->checkpoint().step(), 5u);
 }
 
 TEST_F(ResumePointTest, AnErrorOfTheDiskIsNotTakenForDamage) {

@@ -21,7 +21,6 @@ constexpr absl::string_view kForbidden[] = {
     "model.config.max_position_embeddings",
     "model.config.tie_word_embeddings",
     "model.config.layer_norm_epsilon",
-    "data.train",
     "data.tokenizer",
     "data.seed",
     "data.shuffle",
@@ -31,10 +30,12 @@ constexpr absl::string_view kForbidden[] = {
     "optimizer.name",
     "optimizer.momentum",  // without it there is no such state
 };
-// The initial parameters are no longer needed; the bits do not depend on the others.
+// The initial parameters are no longer needed; of training data the contents count, which are compared elsewhere; the
+// bits do not depend on the others.
 constexpr absl::string_view kIgnored[] = {
     "version",     "name",     "labels",           "model.init.", "parallelism.",
-    "checkpoint.", "metrics.", "fault_tolerance.", "limits.",     "resources.workers"};
+    "checkpoint.", "metrics.", "fault_tolerance.", "limits.",     "resources.workers",
+    "data.train"};
 
 template <size_t N>
 bool IsAmong(absl::string_view path, const absl::string_view (&list)[N]) {

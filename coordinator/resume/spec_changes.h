@@ -18,7 +18,7 @@ struct SpecChanges {
 };
 
 // Of two resolved specifications. What the bits do not depend on is not compared: names, where and when checkpoints are
-// written, how layers are cut and scheduled. Pure.
+// written, how layers are cut and scheduled; nor where the training data is. Pure.
 SpecChanges CompareSpecs(const v1::JobSpec& written_by, const v1::JobSpec& resumed_by);
 
 }  // namespace stagecoach

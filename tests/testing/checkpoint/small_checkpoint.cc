@@ -57,7 +57,7 @@ ShardReceipt WriteShard(FileSystem& files, const std::string& checkpoint, uint64
 }  // namespace
 
 std::string WriteSmallCheckpoint(FileSystem& files, const std::string& directory, uint64_t step,
-                                 const v1::JobSpec& spec, uint64_t next_sample) {
+                                 const v1::JobSpec& spec, const CorpusIdentity& training_data) {
   const auto checkpoint = MakeCheckpointDirectory(files, directory, Step(step));
   STAGECOACH_CHECK(checkpoint.ok());
   const std::vector<ShardReceipt> receipts = {WriteShard(files, *checkpoint, step)};
@@ -67,7 +67,8 @@ std::string WriteSmallCheckpoint(FileSystem& files, const std::string& directory
   manifest.set_epoch(1);
   manifest.set_step(step);
   manifest.set_num_updates(step);
-  manifest.set_next_sample(next_sample);
+  manifest.mutable_training_data()->set_bytes(training_data.bytes);
+  manifest.mutable_training_data()->set_digest(training_data.digest);
   *manifest.mutable_spec() = spec;
   v1::CommitRecord& record = *manifest.mutable_last_commit();
   record.set_step(step);
