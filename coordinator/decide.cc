@@ -200,7 +200,7 @@ Decision Decider::operator()(const Tick&) const {
   for (const JobId& id : state_.active_jobs()) {
     if (now_ < state_.jobs().at(id).progress.deadline) continue;
     JobDecision job_decision = On(state_.jobs().at(id));
-    OnPhaseDeadline(job_decision);
+    OnPhaseDeadline(job_decision, state_.workers());
     return std::move(job_decision).Finish("the phase has lasted for too long");
   }
   const JobRecord* next = NextInQueue(state_.jobs(), state_.active_jobs());

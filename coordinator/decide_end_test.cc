@@ -215,6 +215,34 @@ TEST_F(DecideEndTest, TheWaitForTheCauseIsBounded) {
   EXPECT_TRUE(WasReleased("b"));
 }
 
+// c's host is cut off: a sees the transfers break before the lease is over.
+TEST_F(DecideEndTest, WhoHasFallenSilentIsWaitedForBeforeAWitnessIsBlamed) {
+  ReachPhase(Phase::kTraining);
+  harness_.silent.insert("c");
+  harness_.Pass(absl::Milliseconds(300));
+  harness_.Say("a", Failure("a", absl::StatusCode::kUnavailable, "the peer is gone"));
+  harness_.Step("b");  // votes; the abort is behind the run
+  harness_.Step("b");
+  harness_.Pass(FleetOptions().root_cause_grace);
+  EXPECT_FALSE(HasEnded(record().history.state));
+  harness_.Pass(FleetOptions().lease - FleetOptions().root_cause_grace);
+  EXPECT_EQ(record().history.reason, kReasonWorkerLost);
+  EXPECT_THAT(record().history.message, StartsWith("worker c"));
+}
+
+TEST_F(DecideEndTest, WhoIsHeardAgainIsNotWaitedForTwice) {
+  ReachPhase(Phase::kTraining);
+  harness_.silent.insert("c");
+  harness_.Pass(absl::Milliseconds(300));
+  harness_.Say("a", Failure("a", absl::StatusCode::kUnavailable, "the peer is gone"));
+  harness_.Pass(FleetOptions().root_cause_grace);
+  EXPECT_FALSE(HasEnded(record().history.state));
+  harness_.silent.erase("c");
+  harness_.Pass(FleetOptions().lease - FleetOptions().root_cause_grace);
+  EXPECT_EQ(record().history.state, v1::JOB_STATE_FAILED);
+  EXPECT_THAT(record().history.message, HasSubstr("the peer is gone"));
+}
+
 TEST_F(DecideEndTest, ACancelDoesNotHideAFailure) {
   TrainUntil(1);
   harness_.Say("a", Failure("a", absl::StatusCode::kUnavailable, "peer is gone"));

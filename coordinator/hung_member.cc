@@ -9,9 +9,6 @@
 namespace stagecoach {
 namespace {
 
-// What a worker last said counts for so many intervals of its heartbeats.
-constexpr int kSilentIntervals = 4;
-
 MemberActivity ActivityOf(const WorkerRecord& worker, const JobRecord& job, uint32_t rank) {
   const JobProgress& progress = job.progress;
   const bool evaluates = progress.phase == Phase::kEvaluating;
@@ -35,7 +32,7 @@ std::optional<HungMember> FindHungMember(absl::Duration now, const State& state,
   HangInput input;
   input.ordered_at = progress.run_ordered;
   input.step_seconds = progress.plan->planned.plan.step_seconds();
-  input.silent_after = kSilentIntervals * state.options().heartbeat_interval;
+  input.silent_after = SilentAfter(state.options().heartbeat_interval);
   input.now = now;
   for (uint32_t rank = 0; rank < progress.members->size(); ++rank) {
     const auto worker = state.workers().find(progress.members->at(rank).worker);

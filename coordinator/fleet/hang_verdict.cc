@@ -11,6 +11,7 @@ namespace {
 constexpr absl::Duration kLeastDeadline = absl::Seconds(2);
 constexpr double kUsualFactor = 4;
 constexpr double kPlanFactor = 20;
+constexpr int kSilentIntervals = 4;
 
 bool IsPost(const v1::Instruction& instruction) {
   switch (instruction.action().kind()) {
@@ -225,6 +226,8 @@ class HangFinder {
 };
 
 }  // namespace
+
+absl::Duration SilentAfter(absl::Duration heartbeat_interval) { return kSilentIntervals * heartbeat_interval; }
 
 absl::Duration HangDeadline(const MemberActivity& member, double step_seconds) {
   const double usual = member.run.has_value() ? member.run->usual_seconds() : 0;

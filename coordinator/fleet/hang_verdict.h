@@ -27,7 +27,7 @@ struct HangInput {
   std::vector<MemberActivity> members;  // by worker rank
   absl::Duration ordered_at;            // when the run in flight was ordered: nobody is stuck since before that
   double step_seconds = 0;              // of the plan
-  absl::Duration silent_after;          // what a member last said counts for so long: a few heartbeats
+  absl::Duration silent_after;          // what a member last said counts for so long
   absl::Duration now;
 };
 
@@ -37,6 +37,9 @@ struct HangBlame {
   std::string action;   // "2F0"; empty: none, or not known
   std::string message;  // what it does, for how long, and how long it may; without the worker's name
 };
+
+// What a member last said counts for so long: a few of its heartbeats.
+absl::Duration SilentAfter(absl::Duration heartbeat_interval);
 
 // How long a member may stay at one instruction: four times what is usual for that, or, as long as that is not known,
 // twenty times the whole step as planned; at least two seconds.

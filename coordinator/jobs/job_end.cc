@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/fleet/hang_verdict.h"
 #include "coordinator/jobs/checkpoint.h"
 #include "coordinator/jobs/failure_cause.h"
 #include "coordinator/jobs/finish.h"
@@ -74,9 +75,33 @@ const char* WhatIsMissing(const JobDecision& decision, WorkerRank rank) {
   }
 }
 
+// When the first lease ends of those that have not answered and are not heard any more. A host that is gone takes its
+// session and its transfers away at once: the peers report what they see of it before its lease is over.
+std::optional<absl::Duration> LeaseOfSilentMember(const JobDecision& decision, const Workers& workers) {
+  std::optional<absl::Duration> first;
+  const JobProgress& progress = decision.job().progress;
+  for (uint32_t rank = 0; rank < decision.num_members(); ++rank) {
+    const auto worker = workers.find(progress.members->at(rank).worker);
+    if (HasAnswered(progress.said[rank]) || worker == workers.end()) continue;
+    const WorkerRecord& record = worker->second;
+    const bool is_silent = decision.now() - record.last_seen > SilentAfter(decision.options().heartbeat_interval);
+    if (!is_silent || record.deadline == absl::InfiniteDuration()) continue;
+    first = std::min(first.value_or(record.deadline), record.deadline);
+  }
+  return first;
+}
+
 void ConcludeAborting(JobDecision& decision) {
   const FailureCause cause = *decision.progress().consequence;
   FailJob(decision, cause);
+}
+
+void OnAbortingDeadline(JobDecision& decision, const Workers& workers) {
+  JobProgress& progress = decision.progress();
+  const absl::Duration longest = progress.phase_began + decision.options().root_cause_grace + decision.options().lease;
+  const std::optional<absl::Duration> lease_end = LeaseOfSilentMember(decision, workers);
+  if (!lease_end.has_value() || *lease_end <= decision.now() || *lease_end > longest) return ConcludeAborting(decision);
+  progress.deadline = *lease_end;
 }
 
 // Everyone has answered, and nobody knows of a cause. It may be a session that broke, which is noticed within the
@@ -183,8 +208,8 @@ void OnMemberLeaving(JobDecision& decision, WorkerRank rank) {
   }
 }
 
-void OnPhaseDeadline(JobDecision& decision) {
-  if (decision.progress().phase == Phase::kAborting) return ConcludeAborting(decision);
+void OnPhaseDeadline(JobDecision& decision, const Workers& workers) {
+  if (decision.progress().phase == Phase::kAborting) return OnAbortingDeadline(decision, workers);
   const std::string time = absl::FormatDuration(decision.now() - decision.progress().phase_began);
   for (uint32_t rank = 0; rank < decision.num_members(); ++rank) {
     const char* what = WhatIsMissing(decision, WorkerRank(rank));

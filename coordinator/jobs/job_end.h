@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/ids.h"
+#include "coordinator/fleet/worker_record.h"
 #include "coordinator/jobs/job_decision.h"
 #include "stagecoach/v1/job.pb.h"
 #include "stagecoach/v1/worker.pb.h"
@@ -38,8 +39,9 @@ void OnMemberLost(JobDecision& decision, WorkerRank rank, const absl::Status& wh
                   const std::optional<v1::RunState>& run);
 // It wants to end after the step under way; a job that has no more steps to run ends first.
 void OnMemberLeaving(JobDecision& decision, WorkerRank rank);
-// The phase has lasted for too long.
-void OnPhaseDeadline(JobDecision& decision);
+// The phase has lasted for too long. An epoch that is ending for a cause that nobody knows waits, once more, for the
+// lease of a member that has fallen silent and has not answered.
+void OnPhaseDeadline(JobDecision& decision, const Workers& workers);
 
 }  // namespace stagecoach
 
