@@ -37,6 +37,7 @@ class SimulatedFollower {
   void Dial();
   void OnEvent(const v1::JobEvent& event);
   void OnStep(const v1::JobEvent& event);
+  void CheckAnnounced(const v1::JobEvent& event);
   void OnValidation(const v1::Validation& validation);
   void OnEnd(const absl::Status& why);
   void Violate(const std::string& what);
@@ -49,6 +50,7 @@ class SimulatedFollower {
   std::shared_ptr<FollowStream> stream_;
   std::optional<uint64_t> token_;  // of the last event that was seen
   std::optional<uint64_t> last_step_;
+  std::optional<uint64_t> last_step_of_stream_;
   uint64_t last_validated_step_ = 0;
   bool saw_end_ = false;
   bool done_ = false;
