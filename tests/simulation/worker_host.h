@@ -1,6 +1,7 @@
 #ifndef STAGECOACH_TESTS_SIMULATION_WORKER_HOST_H_
 #define STAGECOACH_TESTS_SIMULATION_WORKER_HOST_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -26,7 +27,13 @@ class WorkerHost {
     to_.world.Note("worker ", name_, "/", incarnation, " starts");
     processes_.push_back(std::make_unique<SimulatedWorker>(to_, name_, incarnation, numerics_class_));
   }
-  SimulatedWorker& current() { return *processes_.back(); }
+  // The newest that lives, since a newer one may have had to give way to it; when none does, the newest.
+  SimulatedWorker& current() {
+    const auto living =
+        std::find_if(processes_.rbegin(), processes_.rend(), [](const auto& one) { return one->alive(); });
+    return living == processes_.rend() ? *processes_.back() : **living;
+  }
+  const std::vector<std::unique_ptr<SimulatedWorker>>& processes() const { return processes_; }
   const std::string& name() const { return name_; }
 
   // Whatever has happened to it: all its processes go on, and one is there.
