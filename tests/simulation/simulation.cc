@@ -139,8 +139,10 @@ class Simulation {
       world_.violations.Report("released", absl::StrCat("the coordinator takes worker ", id.value(), " for busy"));
     }
     for (const auto& host : workers_) {
-      if (!host->current().alive() || !host->current().holds_job()) continue;
-      world_.violations.Report("released", absl::StrCat("worker ", host->name(), " still holds a job"));
+      for (const auto& process : host->processes()) {
+        if (!process->alive() || !process->holds_job()) continue;
+        world_.violations.Report("released", absl::StrCat("worker ", process->host(), " still holds a job"));
+      }
     }
   }
 
