@@ -169,7 +169,9 @@ void FaultInjector::ExpectGivenUp(const SimulatedWorker& worker, absl::Duration 
 }
 
 void FaultInjector::KillWorker(WorkerHost& host, bool silent) {
-  ExpectGivenUp(host.current(), silent ? scenario_.fleet.lease + kPromptly : kPromptly);
+  // A reset does not come through where the network has swallowed the session before.
+  const bool is_told = !silent && !to_.network.HasDeafSession(host.current().host());
+  ExpectGivenUp(host.current(), is_told ? kPromptly : scenario_.fleet.lease + kPromptly);
   host.current().Kill(silent);
   During(host.name(), to_.world.random.Between(absl::Milliseconds(10), kLongestDeath), [this, &host] {
     if (!host.current().alive() && !healed_) host.Start();

@@ -46,6 +46,7 @@ void Connection::CloseByCoordinator(const absl::Status& why) {
 
 void Connection::Break(bool silent) {
   if (std::exchange(broken_, true)) return;
+  broken_silently_ = silent;
   Cut(to_coordinator_, silent);
   Cut(to_worker_, silent);
 }
@@ -185,6 +186,14 @@ void Network::Isolate(const std::string& host, bool isolated) {
   } else {
     isolated_.erase(host);
   }
+}
+
+bool Network::HasDeafSession(const std::string& host) const {
+  return std::any_of(connections_.begin(), connections_.end(), [&](const auto& weak) {
+    const std::shared_ptr<Connection> connection = weak.lock();
+    return connection != nullptr && connection->host() == host && connection->broken_silently_ &&
+           !connection->to_coordinator_.end_knows;
+  });
 }
 
 void Network::Break(const std::string& host, bool silent) {

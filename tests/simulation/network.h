@@ -80,6 +80,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   const std::string worker_;
   const std::string host_;
   bool broken_ = false;
+  bool broken_silently_ = false;
   bool damaged_ = false;  // a hostile network has lost, repeated or moved something of it
   Direction<v1::WorkerMessage> to_coordinator_;
   Direction<v1::CoordinatorMessage> to_worker_;
@@ -89,7 +90,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
 class Network {
  public:
   // Takes what a worker dials; null: nobody listens.
-  using Listener = std::function<ConnectionEnd<v1::WorkerMessage>(std::shared_ptr<Connection>)>;
+  using Listener = std::function<ConnectionEnd<v1::WorkerMessage>(const std::shared_ptr<Connection>&)>;
 
   explicit Network(World& world) : world_(world) {}
 
@@ -100,6 +101,8 @@ class Network {
   // Nothing from or to the host arrives until it is lifted; nothing is lost by it.
   void Isolate(const std::string& host, bool isolated);
   bool IsIsolated(const std::string& host) const { return isolated_.contains(host); }
+  // The coordinator has a session with the host that nothing comes over any more, not even its end.
+  bool HasDeafSession(const std::string& host) const;
   // From now on single messages are lost, repeated, delayed, reordered, and old ones come again.
   void Tamper(bool tampers) { tampers_ = tampers; }
   // Breaks the sessions of a host (empty: of all).
