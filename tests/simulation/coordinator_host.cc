@@ -11,9 +11,9 @@ constexpr absl::Duration kLongestRestart = absl::Seconds(3);
 
 CoordinatorHost::CoordinatorHost(Surroundings surroundings, const Scenario& scenario)
     : to_(surroundings), scenario_(scenario) {
-  to_.network.Listen([this](std::shared_ptr<Connection> connection) {
+  to_.network.Listen([this](const std::shared_ptr<Connection>& connection) {
     SimulatedCoordinator* const coordinator = current();
-    return coordinator == nullptr ? ConnectionEnd<v1::WorkerMessage>() : coordinator->Accept(std::move(connection));
+    return coordinator == nullptr ? ConnectionEnd<v1::WorkerMessage>() : coordinator->Accept(connection);
   });
   Start();
 }

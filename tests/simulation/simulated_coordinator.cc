@@ -107,16 +107,18 @@ bool SimulatedCoordinator::DiesHere() {
   return true;
 }
 
-ConnectionEnd<v1::WorkerMessage> SimulatedCoordinator::Accept(std::shared_ptr<Connection> connection) {
+// What the connection calls does not hold the connection: it could not end.
+ConnectionEnd<v1::WorkerMessage> SimulatedCoordinator::Accept(const std::shared_ptr<Connection>& accepted) {
   const SessionId session(++last_session_);
   return {.on_message =
-              [this, session, connection, opened = false](v1::WorkerMessage message) mutable {
+              [this, session, weak = std::weak_ptr<Connection>(accepted),
+               opened = false](v1::WorkerMessage message) mutable {
                 if (!process_.alive()) return;
                 // Later ones open nothing.
                 if (!message.has_hello() || std::exchange(opened, true)) {
                   return Post([this, said = WorkerSaid{session, std::move(message)}] { Handle(said); });
                 }
-                Post([this, session, connection, message = std::move(message)] {
+                Post([this, session, connection = weak.lock(), message = std::move(message)] {
                   sessions_[session] = connection;
                   Handle(WorkerConnected{WorkerId(message.hello().worker()), Incarnation(message.fence().incarnation()),
                                          session, message.hello()});

@@ -55,7 +55,7 @@ class SimulatedCoordinator {
   bool alive() const { return process_.alive(); }
   bool stopped() const { return process_.stopped(); }
 
-  ConnectionEnd<v1::WorkerMessage> Accept(std::shared_ptr<Connection> connection);
+  ConnectionEnd<v1::WorkerMessage> Accept(const std::shared_ptr<Connection>& accepted);
   // Answered once; UNAVAILABLE when the coordinator dies first.
   using Answer = std::function<void(const absl::StatusOr<JobId>&)>;
   void Ask(std::function<Input(uint64_t)> make_input, Answer answer);
