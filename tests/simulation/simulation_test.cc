@@ -7,7 +7,7 @@
 namespace stagecoach::simulation {
 namespace {
 
-constexpr uint64_t kSeedsOfCase = 250;
+constexpr uint64_t kSeedsOfCase = STAGECOACH_SEEDS_OF_CASE;
 
 std::string Describe(uint64_t seed, const SimulationOutcome& outcome) {
   std::string text = "simulation --seed " + std::to_string(seed) + " --trace\n" + *outcome.violation + "\n";
