@@ -257,14 +257,15 @@ TEST(HangVerdictTest, DeadlineIsTwentyPlannedStepsThenFourTimesTheUsual) {
   EXPECT_EQ(HangDeadline(member, 100), absl::Seconds(2));
 }
 
-// Two stages in the middle of a step, both heard of.
-class TwoMembersTest : public ::testing::Test {
+// Stages in the middle of a step, all heard of.
+class MembersTest : public ::testing::Test {
  protected:
-  TwoMembersTest() : pipeline_(MakeSmallPipeline("1f1b", {.num_stages = 2, .num_micro_batches = 3})) {
+  MembersTest(uint32_t num_stages, uint32_t num_micro_batches)
+      : pipeline_(MakeSmallPipeline("1f1b", {.num_stages = num_stages, .num_micro_batches = num_micro_batches})) {
     input_.now = absl::Seconds(100);
     input_.silent_after = absl::Seconds(kSilentAfter);
     input_.step_seconds = 0.1;
-    for (uint32_t rank = 0; rank < 2; ++rank) {
+    for (uint32_t rank = 0; rank < num_stages; ++rank) {
       input_.members.push_back({.run = v1::RunState(),
                                 .unmoved_since = input_.now,
                                 .heard_at = input_.now,
@@ -294,8 +295,22 @@ class TwoMembersTest : public ::testing::Test {
     }
   }
 
+  // The member is at `action`, for `seconds`, and waits for that of its channels.
+  void SetWaiting(uint32_t rank, const std::string& action, double seconds, v1::ChannelKind kind, uint32_t from) {
+    Set(rank, action, seconds);
+    WaitOn(rank, kind, from);
+  }
+  void FallSilent(uint32_t rank, double seconds) {
+    input_.members[rank].heard_at = input_.now - absl::Seconds(seconds);
+  }
+
   const SmallPipeline pipeline_;
   HangInput input_;
+};
+
+class TwoMembersTest : public MembersTest {
+ protected:
+  TwoMembersTest() : MembersTest(2, 3) {}
 };
 
 TEST_F(TwoMembersTest, WhoComputesTooLongIsBlamedAndWhoWaitsForItIsNot) {
@@ -363,6 +378,43 @@ TEST_F(TwoMembersTest, TheReceiverOfALostTransferIsBlamed) {
   EXPECT_THAT(Ranks(FindHang(input_)), ElementsAre(0));
 }
 
+// Two receives of the channel are posted; the first has ended. The second decides, and the first says nothing of it.
+TEST_F(TwoMembersTest, WhoWaitsForTheSecondTransferIsJudgedByThatOne) {
+  SetWaiting(1, "1F1", 6, v1::CHANNEL_KIND_ACTIVATION, 0);
+  Set(0, "0SEND_F0", 5);  // the first is sent, or about to be, and the second is not
+  EXPECT_THAT(Ranks(FindHang(input_)), ElementsAre(0));
+  Set(0, "0SEND_F1", 5);  // about to be posted
+  EXPECT_THAT(Ranks(FindHang(input_)), ElementsAre(0));
+  SetWaiting(0, "0I0", 5, v1::CHANNEL_KIND_GRADIENT, 1);  // it is posted
+  const std::vector<HangBlame> blames = FindHang(input_);
+  ASSERT_THAT(Ranks(blames), ElementsAre(1));
+  EXPECT_THAT(blames[0].message, HasSubstr("from rank 0 to rank 1"));
+}
+
+// At the end of its run a worker waits for whatever is still under way: stage 1 has posted its last gradients, and
+// stage 0 is still in front of the receive of one of them.
+TEST_F(TwoMembersTest, WhoWaitsAtItsEndIsNotBlamedForWhoComputes) {
+  const int last = pipeline_.programs[1].instructions_size() - 1;
+  SetWaiting(1, "1F2", 6, v1::CHANNEL_KIND_GRADIENT, 1);
+  input_.members[1].run->set_instruction(static_cast<uint64_t>(last));
+  Set(0, "0I0", 5);
+  EXPECT_THAT(Ranks(FindHang(input_)), ElementsAre(0));
+}
+
+// Each waits for the other, in both directions: the gradient was sent and is lost, so that neither the sender, which
+// waits for its slot, nor the activation that stage 1 is to have next is to blame.
+TEST_F(TwoMembersTest, OfTwoThatWaitInBothDirectionsTheReceiverOfTheLostTransferIsBlamed) {
+  SetWaiting(0, "0I0", 5, v1::CHANNEL_KIND_GRADIENT, 1);
+  SetWaiting(1, "1I2", 6, v1::CHANNEL_KIND_GRADIENT, 1);  // its slot still has the gradient of micro-batch 0
+  const std::vector<HangBlame> blames = FindHang(input_);
+  ASSERT_THAT(Ranks(blames), ElementsAre(0));
+  EXPECT_THAT(blames[0].message, HasSubstr("from rank 1 to rank 0"));
+
+  // Waiting for an activation instead that stage 0 has posted: that one is lost too, for longer.
+  SetWaiting(1, "1F1", 6, v1::CHANNEL_KIND_ACTIVATION, 0);
+  EXPECT_THAT(Ranks(FindHang(input_)), ElementsAre(1));
+}
+
 TEST_F(TwoMembersTest, OfACircleTheReceiverThatWaitedLongestIsBlamed) {
   Set(0, "0I1", 5);  // has not posted 0SEND_F2
   WaitOn(0, v1::CHANNEL_KIND_GRADIENT, 1);
@@ -424,6 +476,57 @@ TEST_F(TwoMembersTest, WhatAMemberDidAfterItsLastHeartbeatIsNotHeldAgainstIt) {
   EXPECT_THAT(Ranks(FindHang(input_)), ElementsAre(0));
 }
 
+// Each stage waits for the one before it.
+class ChainTest : public MembersTest {
+ protected:
+  ChainTest() : MembersTest(4, 4) {
+    for (const uint32_t rank : {1, 2, 3}) {
+      SetWaiting(rank, absl::StrCat(rank, "F1"), 10 + rank, v1::CHANNEL_KIND_ACTIVATION, rank - 1);
+    }
+  }
+};
+
+TEST_F(ChainTest, OnlyTheRootThatComputesIsBlamed) {
+  Set(0, "0F1", 5);
+  const std::vector<HangBlame> blames = FindHang(input_);
+  ASSERT_THAT(Ranks(blames), ElementsAre(0));
+  EXPECT_THAT(blames[0].message, HasSubstr("computes in 0F1"));
+}
+
+TEST_F(ChainTest, NobodyIsBlamedWhileTheRootMayCompute) {
+  Set(0, "0F1", 1.5);
+  EXPECT_THAT(FindHang(input_), IsEmpty());
+}
+
+TEST_F(ChainTest, OnlyTheRootThatIsStoppedIsBlamed) {
+  Set(0, "0F1", 5);
+  FallSilent(0, 4.9);
+  const std::vector<HangBlame> blames = FindHang(input_);
+  ASSERT_THAT(Ranks(blames), ElementsAre(0));
+  EXPECT_THAT(blames[0].message, HasSubstr("has said nothing"));
+}
+
+// It may be stopped too, but nobody could tell: it waits all the same.
+TEST_F(ChainTest, WhoIsSilentInTheMiddleIsNotBlamedForTheRoot) {
+  Set(0, "0F1", 5);
+  FallSilent(2, 8);
+  EXPECT_THAT(Ranks(FindHang(input_)), ElementsAre(0));
+}
+
+// It was stopped in front of what it waits for, which has come.
+TEST_F(ChainTest, WhoWasStoppedWhileItWaitedIsBlamedOnceItsTransferIsPosted) {
+  SetWaiting(0, "0F3", 5, v1::CHANNEL_KIND_ACTIVATION, 0);  // for a slot that stage 1 empties
+  FallSilent(1, 8);
+  EXPECT_THAT(Ranks(FindHang(input_)), ElementsAre(1));
+}
+
+TEST_F(ChainTest, OfTwoRootsTheOneThatIsStuckForLongestComesFirst) {
+  Set(0, "0F1", 5);
+  Set(2, "2F1", 9);
+  input_.members[2].run->set_waiting(false);
+  EXPECT_THAT(Ranks(FindHang(input_)), ElementsAre(2, 0));
+}
+
 Trouble DrawTrouble(const SmallPipeline& pipeline, std::mt19937_64& random) {
   const auto below = [&](uint64_t bound) { return static_cast<uint32_t>(random() % bound); };
   const uint32_t culprit = below(pipeline.programs.size());
@@ -459,7 +562,8 @@ TEST(HangVerdictPropertyTest, OnlyThePlantedCulpritIsBlamed) {
     std::mt19937_64 random(seed);
     const SmallPipeline pipeline = MakeSmallPipeline(random() % 2 == 0 ? "1f1b" : "gpipe",
                                                      {.num_stages = 2 + static_cast<uint32_t>(random() % 5),
-                                                      .num_micro_batches = 1 + static_cast<uint32_t>(random() % 6)});
+                                                      .num_micro_batches = 1 + static_cast<uint32_t>(random() % 6),
+                                                      .credit_window = 1 + static_cast<uint32_t>(random() % 4)});
     const Trouble trouble = DrawTrouble(pipeline, random);
     const SimulatedRun run(pipeline, trouble, random);
     std::set<uint32_t> guilty;
