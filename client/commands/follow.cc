@@ -1,5 +1,7 @@
 #include "client/commands/follow.h"
 
+#include <vector>
+
 #include "absl/strings/str_cat.h"
 #include "client/coordinator_client/enum_text.h"
 #include "client/coordinator_client/job_states.h"
@@ -22,10 +24,11 @@ absl::StatusOr<bool> FollowToEnd(JobFeed& feed, JobReport& report, const std::fu
     const absl::StatusOr<std::optional<v1::JobEvent>> event = feed.Next(kPoll);
     if (!event.ok()) return event.status();
     if (!event->has_value()) continue;
-    if ((*event)->num_missing() > 0) {
-      report.OnNote(absl::StrCat((*event)->num_missing(), " events are no longer kept: some steps are not shown"));
+    const std::vector<v1::StepEvent> steps = merger.Add(**event);
+    if (merger.num_missing() > 0) {
+      report.OnNote(absl::StrCat(merger.num_missing(), " step(s) are no longer kept, and are not shown"));
     }
-    for (const v1::StepEvent& step : merger.Add(**event)) report.OnStep(step);
+    for (const v1::StepEvent& step : steps) report.OnStep(step);
     if ((*event)->has_status()) report.OnStatus((*event)->status());
   }
   return true;

@@ -170,7 +170,7 @@ TEST_F(SubmitTest, EventsThatAreNoLongerKeptAreMentioned) {
   event.mutable_step()->set_step(18);
   service_.AddEvent("gpt", event);
   AddStatus("gpt", v1::JOB_STATE_SUCCEEDED);
-  EXPECT_THAT(Run({"submit", SpecFile(), "--follow"}).err, HasSubstr("17 events are no longer kept"));
+  EXPECT_THAT(Run({"submit", SpecFile(), "--follow"}).err, HasSubstr("17 step(s) are no longer kept"));
 }
 
 }  // namespace

@@ -16,12 +16,20 @@ class StepMerger {
  public:
   // The steps that are complete with `event`.
   std::vector<v1::StepEvent> Add(const v1::JobEvent& event);
+  // How many steps before the newest of the last Add will not come, since the coordinator no longer has them. Events
+  // announce what a coordinator lacks: of that the reader may have seen some, from the coordinator before it.
+  uint64_t num_missing() const { return num_missing_; }
   // The step held back, as it is.
   std::optional<v1::StepEvent> Flush();
 
  private:
   std::optional<v1::StepEvent> held_;
-  uint64_t newest_ = 0;  // step that was held or returned
+  // Steps that come after the newest one, up to `step`, as far as they were announced as missing.
+  void CountMissing(uint64_t step);
+
+  uint64_t newest_ = 0;     // step that was held or returned
+  uint64_t announced_ = 0;  // as missing, since the newest step
+  uint64_t num_missing_ = 0;
 };
 
 }  // namespace stagecoach

@@ -53,6 +53,45 @@ TEST(StepMergerTest, ReleasesAStepWhoseLossDoesNotCome) {
   EXPECT_THAT(merger.Add(Status(v1::JOB_STATE_FAILED)), ElementsAre(IsStep(3)));
 }
 
+v1::JobEvent Lacking(uint64_t num_missing, v1::JobEvent event) {
+  event.set_num_missing(num_missing);
+  return event;
+}
+
+TEST(StepMergerTest, CountsTheStepsThatTheReaderLacks) {
+  StepMerger merger;
+  merger.Add(Step(1));
+  merger.Add(Step(2));
+  EXPECT_EQ(merger.num_missing(), 0u);
+  // A coordinator that knows step 1, and step 5 from a worker: this reader has seen step 2.
+  EXPECT_THAT(merger.Add(Lacking(3, Step(5))), ElementsAre(IsStep(5)));
+  EXPECT_EQ(merger.num_missing(), 2u);
+  merger.Add(Step(6));
+  EXPECT_EQ(merger.num_missing(), 0u);
+}
+
+TEST(StepMergerTest, LacksNothingOfWhatItHasSeen) {
+  StepMerger merger;
+  for (uint64_t step = 1; step <= 5; ++step) merger.Add(Step(step));
+  EXPECT_THAT(merger.Add(Lacking(3, Step(5))), IsEmpty());
+  EXPECT_EQ(merger.num_missing(), 0u);
+  merger.Add(Step(6));
+  EXPECT_EQ(merger.num_missing(), 0u);
+}
+
+TEST(StepMergerTest, WhatOtherEventsAnnounceIsCountedWithTheNextStepOrTheEnd) {
+  StepMerger merger;
+  merger.Add(Step(1));
+  EXPECT_THAT(merger.Add(Lacking(9, ValidationLoss(4, 1.5))), IsEmpty());
+  EXPECT_EQ(merger.num_missing(), 0u);
+  merger.Add(Step(5));
+  EXPECT_EQ(merger.num_missing(), 3u);
+  v1::JobEvent end = Lacking(20, Status(v1::JOB_STATE_SUCCEEDED));
+  end.mutable_status()->set_step(8);
+  merger.Add(end);
+  EXPECT_EQ(merger.num_missing(), 3u);
+}
+
 TEST(StepMergerTest, ShowsEachStepOnce) {
   StepMerger merger;
   merger.Add(Step(1));
