@@ -130,6 +130,15 @@ TEST_F(FeedTest, IsLostWhenTheCoordinatorStaysAway) {
   EXPECT_EQ(outages_, 1);
 }
 
+TEST_F(FeedTest, KnowsTheStepWhenTheCoordinatorIsLost) {
+  AddStatus(v1::JOB_STATE_RUNNING);
+  AddSteps(1, 4);
+  JobFeed feed = Feed();
+  EXPECT_THAT(Read(feed, 5), ElementsAre("JOB_STATE_RUNNING", "1", "2", "3", "4"));
+  EXPECT_EQ(feed.status().state(), v1::JOB_STATE_RUNNING);
+  EXPECT_EQ(feed.status().step(), 4u);
+}
+
 TEST_F(FeedTest, AnErrorThatWillNotPassEndsIt) {
   JobFeed feed(client_, "none", {});
   EXPECT_TRUE(absl::IsNotFound(feed.Next(kPatience).status()));

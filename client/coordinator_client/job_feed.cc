@@ -1,5 +1,7 @@
 #include "client/coordinator_client/job_feed.h"
 
+#include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "client/coordinator_client/job_states.h"
@@ -11,7 +13,9 @@ JobFeed::JobFeed(CoordinatorClient& client, std::string job, Options options)
       job_(std::move(job)),
       only_new_(options.only_new),
       stream_(
-          client, [this] { return client_.FollowJob(NextRequest()); }, std::move(options.reconnect)) {}
+          {.call = [this] { return std::make_unique<MessageStream<v1::JobEvent>>(client_.FollowJob(NextRequest())); },
+           .is_connected = [this] { return client_.IsConnected(); }},
+          std::move(options.reconnect)) {}
 
 v1::FollowJobRequest JobFeed::NextRequest() const {
   v1::FollowJobRequest request;
@@ -30,6 +34,7 @@ absl::StatusOr<std::optional<v1::JobEvent>> JobFeed::Next(absl::Duration timeout
   if (newest_ && sequence <= *newest_) return std::nullopt;
   newest_ = sequence;
   if ((*event)->has_status()) status_ = (*event)->status();
+  if ((*event)->has_step()) status_.set_step(std::max(status_.step(), (*event)->step().step()));
   return event;
 }
 

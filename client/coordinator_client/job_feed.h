@@ -28,7 +28,7 @@ class JobFeed {
   // UNAVAILABLE: no coordinator for longer than the options have it; what became of the job is not known. NOT_FOUND.
   absl::StatusOr<std::optional<v1::JobEvent>> Next(absl::Duration timeout);
 
-  // The newest that was given.
+  // The newest that was given, with the newest step.
   const v1::JobStatus& status() const { return status_; }
 
  private:
