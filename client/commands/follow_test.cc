@@ -1,3 +1,5 @@
+#include "client/commands/follow.h"
+
 #include <gmock/gmock.h>
 
 #include <csignal>
@@ -109,6 +111,46 @@ TEST_F(FollowTest, WaitOutlivesARestart) {
   const Result result = Run({"wait", "gpt", "--timeout", "30s"});
   job.join();
   EXPECT_EQ(result.code, 0) << result.err;
+}
+
+// Following is more patient than asking, whatever it was that got no answer.
+TEST_F(FollowTest, WaitOutlivesACoordinatorThatDoesNotAnswerWhatAnEventMeans) {
+  for (int i = 0; i < 12; ++i) service_.Fail("GetJob", absl::StatusCode::kUnavailable);
+  EXPECT_EQ(Run({"wait", "gpt", "--for=running", "--timeout", "30s", "--reconnect-timeout", "200ms"}).code, 0);
+}
+
+TEST_F(FollowTest, WaitTakesTheEndFromItsEvent) {
+  AddStatus("gpt", v1::JOB_STATE_FAILED);
+  for (int i = 0; i < 1000; ++i) service_.Fail("GetJob", absl::StatusCode::kUnavailable);
+  EXPECT_EQ(Run({"wait", "gpt", "--reconnect-timeout", "200ms"}).code, 3);
+}
+
+TEST(LostFailureTest, SaysWhereTheJobWasWhenLastSeen) {
+  v1::JobStatus last;
+  last.set_state(v1::JOB_STATE_RUNNING);
+  last.set_step(7);
+  const Failure failure = LostFailure(absl::UnavailableError("connection refused"), "gpt", last);
+  EXPECT_EQ(failure.code, 6);
+  EXPECT_EQ(failure.status.message(),
+            "job state unknown: gpt was RUNNING at step 7 when last seen; the coordinator is lost: connection refused");
+  EXPECT_THAT(std::string(LostFailure(absl::UnavailableError("x"), "gpt", {}).status.message()),
+              HasSubstr("gpt was not seen"));
+  EXPECT_EQ(LostFailure(absl::NotFoundError("there is no job gpt"), "gpt", last).code, 5);
+}
+
+TEST_F(FollowTest, WhoGivesUpSaysHowFarTheJobHadCome) {
+  AddStatus("gpt", v1::JOB_STATE_RUNNING);
+  AddStep("gpt", 4);
+  std::thread stopper([&] {
+    while (service_.calls().follows.empty()) std::this_thread::yield();
+    service_.Stop();
+  });
+  service_.BreakAfter(2, absl::StatusCode::kUnavailable);
+  const Result result = Run({"events", "gpt", "-f", "--steps", "--reconnect-timeout", "300ms"});
+  stopper.join();
+  EXPECT_EQ(result.code, 6);
+  EXPECT_THAT(result.err, HasSubstr("reconnecting for 300ms"));
+  EXPECT_THAT(result.err, HasSubstr("job state unknown: gpt was RUNNING at step"));
 }
 
 // logs

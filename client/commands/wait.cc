@@ -12,6 +12,7 @@
 #include "client/commands/server_arguments.h"
 #include "client/commands/wait_condition.h"
 #include "client/coordinator_client/enum_text.h"
+#include "client/coordinator_client/job_states.h"
 #include "client/output/job_view.h"
 #include "common/clock.h"
 
@@ -49,15 +50,26 @@ Outcome Met(const WaitCondition& condition, const v1::Job& job, const WaitArgume
   return is_end ? ExitCodeOf(job.status().state()) : kExitOk;
 }
 
-// A step is in its event; what else a condition may need has to be asked for.
+absl::Status Ask(CoordinatorClient& client, v1::Job& job) {
+  absl::StatusOr<v1::Job> now = client.GetJob(job.status().job());
+  if (now.ok()) job = *std::move(now);
+  return now.status();
+}
+
+// Steps and states are in their events; what else a condition may need has to be asked for.
 absl::Status Update(CoordinatorClient& client, const v1::JobEvent& event, v1::Job& job) {
   if (event.has_step()) {
     job.mutable_status()->set_step(std::max(job.status().step(), event.step().step()));
     return absl::OkStatus();
   }
-  absl::StatusOr<v1::Job> now = client.GetJob(job.status().job());
-  if (now.ok()) job = *std::move(now);
-  return now.status();
+  if (event.has_status()) *job.mutable_status() = event.status();
+  return Ask(client, job);
+}
+
+// The coordinator went away when it was asked: how long it may be gone is the feed's to say, unless that has ended.
+bool MayWait(const absl::Status& status, const WaitCondition& condition, const v1::Job& job) {
+  return absl::IsUnavailable(status) &&
+         (!IsTerminal(job.status().state()) || condition.kind != WaitCondition::Kind::kCheckpoint);
 }
 
 Outcome Wait(CoordinatorClient& client, const WaitArguments& arguments) {
@@ -69,6 +81,7 @@ Outcome Wait(CoordinatorClient& client, const WaitArguments& arguments) {
   JobFeed feed(client, arguments.job, {.only_new = true, .reconnect = Reconnecting(arguments.server)});
   v1::Job job;
   job.mutable_status()->set_job(arguments.job);
+  bool is_stale = false;  // an event said that there is something to ask for, and nobody answered
   while (interrupts.count() == 0) {
     const absl::Duration left = deadline - clock.Now();
     if (left <= absl::ZeroDuration()) {
@@ -79,10 +92,12 @@ Outcome Wait(CoordinatorClient& client, const WaitArguments& arguments) {
     }
     const absl::StatusOr<std::optional<v1::JobEvent>> event = feed.Next(std::min(kPoll, left));
     if (!event.ok()) return LostFailure(event.status(), arguments.job, job.status());
-    if (!event->has_value()) continue;
-    if (const absl::Status status = Update(client, **event, job); !status.ok()) {
-      return LostFailure(status, arguments.job, job.status());
-    }
+    if (!event->has_value() && !(is_stale && client.IsConnected())) continue;
+    const bool has_asked = !event->has_value() || !(*event)->has_step();
+    const absl::Status status = event->has_value() ? Update(client, **event, job) : Ask(client, job);
+    if (!status.ok() && !MayWait(status, condition, job)) return LostFailure(status, arguments.job, job.status());
+    is_stale = !status.ok() || (is_stale && !has_asked);
+    if (!status.ok() && !IsTerminal(job.status().state())) continue;
     const WaitProgress progress = Evaluate(condition, job);
     if (progress == WaitProgress::kMet) return Met(condition, job, arguments);
     if (progress == WaitProgress::kNever) return NeverFailure(arguments, job.status());
