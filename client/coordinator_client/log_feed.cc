@@ -1,5 +1,6 @@
 #include "client/coordinator_client/log_feed.h"
 
+#include <memory>
 #include <utility>
 
 namespace stagecoach {
@@ -7,8 +8,9 @@ namespace stagecoach {
 LogFeed::LogFeed(CoordinatorClient& client, v1::FollowLogsRequest request, ReconnectOptions options)
     : client_(client),
       request_(std::move(request)),
-      stream_(
-          client, [this] { return client_.FollowLogs(request_); }, std::move(options)) {}
+      stream_({.call = [this] { return std::make_unique<MessageStream<v1::LogRecord>>(client_.FollowLogs(request_)); },
+               .is_connected = [this] { return client_.IsConnected(); }},
+              std::move(options)) {}
 
 absl::StatusOr<std::optional<v1::LogRecord>> LogFeed::Next(absl::Duration timeout) {
   absl::StatusOr<std::optional<v1::LogRecord>> record = stream_.Next(timeout);

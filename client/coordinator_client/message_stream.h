@@ -16,23 +16,31 @@
 
 namespace stagecoach {
 
-// One call that answers with a stream, read with timeouts. Used by one thread; the destructor cancels the call.
+// One call that answers with a stream, read with timeouts. Used by one thread.
 template <typename Message>
-class MessageStream {
+class StreamCall {
+ public:
+  virtual ~StreamCall() = default;
+  // Nothing: no message within `timeout`. OUT_OF_RANGE: the call ended with OK. Any other error: what it ended with.
+  virtual absl::StatusOr<std::optional<Message>> Next(absl::Duration timeout) = 0;
+};
+
+// By gRPC; the destructor cancels the call.
+template <typename Message>
+class MessageStream final : public StreamCall<Message> {
  public:
   using Reader = std::unique_ptr<grpc::ClientAsyncReader<Message>>;
   using Prepare = std::function<Reader(grpc::ClientContext*, grpc::CompletionQueue*)>;
 
   explicit MessageStream(const Prepare& prepare) : reader_(prepare(&context_, &queue_)) { reader_->StartCall(this); }
-  ~MessageStream() {
+  ~MessageStream() override {
     context_.TryCancel();
     while (state_ != State::kEnded) (void)Next(absl::InfiniteDuration());
   }
   MessageStream(const MessageStream&) = delete;
   MessageStream& operator=(const MessageStream&) = delete;
 
-  // Nothing: no message within `timeout`. OUT_OF_RANGE: the call ended with OK. Any other error: what it ended with.
-  absl::StatusOr<std::optional<Message>> Next(absl::Duration timeout) {
+  absl::StatusOr<std::optional<Message>> Next(absl::Duration timeout) override {
     const gpr_timespec deadline = Deadline(timeout);
     while (state_ != State::kEnded) {
       void* tag = nullptr;

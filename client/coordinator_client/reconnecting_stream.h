@@ -2,6 +2,7 @@
 #define STAGECOACH_CLIENT_COORDINATOR_CLIENT_RECONNECTING_STREAM_H_
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -12,7 +13,6 @@
 #include "absl/status/statusor.h"
 #include "absl/time/clock.h"
 #include "absl/time/time.h"
-#include "client/coordinator_client/coordinator_client.h"
 #include "client/coordinator_client/message_stream.h"
 #include "common/backoff.h"
 #include "common/clock.h"
@@ -25,16 +25,23 @@ struct ReconnectOptions {
   std::function<void(const absl::Status& why)> on_outage = [](const absl::Status&) {};
 };
 
+// What a stream that reconnects needs of the world.
+template <typename Message>
+struct StreamSource {
+  std::function<std::unique_ptr<StreamCall<Message>>()> call;  // the next one, from the newest resume token
+  std::function<bool()> is_connected;
+  const Clock& clock = Clock::Real();
+  std::function<void(absl::Duration)> sleep = absl::SleepFor;
+  uint64_t seed = std::random_device()();  // of the waits between attempts
+};
+
 // A stream over any number of calls: one that breaks is followed by another, from where its owner has come to. Used by
 // one thread.
 template <typename Message>
 class ReconnectingStream {
  public:
-  using Prepare = typename MessageStream<Message>::Prepare;
-
-  // `prepare` makes the next call, from the newest resume token.
-  ReconnectingStream(const CoordinatorClient& client, std::function<Prepare()> prepare, ReconnectOptions options)
-      : client_(client), prepare_(std::move(prepare)), options_(std::move(options)) {}
+  ReconnectingStream(StreamSource<Message> source, ReconnectOptions options)
+      : source_(std::move(source)), options_(std::move(options)) {}
 
   // Nothing: no message within `timeout`. OUT_OF_RANGE: the coordinator ended the stream with OK. UNAVAILABLE: no
   // coordinator for longer than the options have it. Any other error is the coordinator's, and stays.
@@ -83,9 +90,9 @@ class ReconnectingStream {
 
   // False: the time of the next attempt is after `deadline`, until which this has waited.
   bool Open(absl::Duration deadline) {
-    absl::SleepFor(std::min(next_attempt_, deadline) - clock_.Now());
+    source_.sleep(std::min(next_attempt_, deadline) - clock_.Now());
     if (clock_.Now() < next_attempt_) return false;
-    stream_ = std::make_unique<MessageStream<Message>>(prepare_());
+    stream_ = source_.call();
     opened_ = clock_.Now();
     return true;
   }
@@ -105,15 +112,14 @@ class ReconnectingStream {
   }
 
   // A quiet stream says nothing; one that has held for a while on a channel that is up is taken for good.
-  bool IsBack() const { return stream_ != nullptr && client_.IsConnected() && clock_.Now() - opened_ > kSteady; }
+  bool IsBack() const { return stream_ != nullptr && source_.is_connected() && clock_.Now() - opened_ > kSteady; }
   bool IsLost() const { return lost_since_ && clock_.Now() - *lost_since_ >= options_.timeout; }
 
-  const CoordinatorClient& client_;
-  const std::function<Prepare()> prepare_;
+  const StreamSource<Message> source_;
   const ReconnectOptions options_;
-  const Clock& clock_ = Clock::Real();
-  Backoff backoff_{{}, std::random_device()()};
-  std::unique_ptr<MessageStream<Message>> stream_;
+  const Clock& clock_ = source_.clock;
+  Backoff backoff_{{}, source_.seed};
+  std::unique_ptr<StreamCall<Message>> stream_;
   absl::Duration opened_;
   absl::Duration next_attempt_ = absl::ZeroDuration();
   std::optional<absl::Duration> lost_since_;
