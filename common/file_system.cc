@@ -16,6 +16,10 @@
 namespace stagecoach {
 namespace {
 
+// Of a file whose space was reserved: how much is passed on to the disk at a time, and how much may be under way.
+constexpr uint64_t kWritebackBytes = uint64_t{4} << 20;
+constexpr uint64_t kMaxWritebackBytes = uint64_t{32} << 20;
+
 absl::Status ErrnoStatus(int error, absl::string_view action, const std::string& path) {
   const std::string message = absl::StrCat(action, " ", path, ": ", std::strerror(error));
   switch (error) {
@@ -108,20 +112,42 @@ class PosixAtomicFile final : public AtomicFile {
     if (!committed_) unlink(temporary_.c_str());
   }
 
-  absl::Status Append(const void* data, uint64_t bytes) override {
-    const char* cursor = static_cast<const char*>(data);
-    while (bytes > 0) {
-      const ssize_t written = write(descriptor_.get(), cursor, bytes);
-      if (written < 0 && errno == EINTR) continue;
-      if (written < 0) return ErrnoStatus(errno, "write", path_);
-      cursor += written;
-      bytes -= static_cast<uint64_t>(written);
+  // Not posix_fallocate, which writes into every block where the file system cannot reserve: there, the disk is found
+  // full when it is.
+  absl::Status Reserve(uint64_t bytes) override {
+    reserved_ = true;
+    while (bytes > 0 && fallocate(descriptor_.get(), FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(bytes)) != 0) {
+      if (errno == EINTR) continue;
+      if (errno == EOPNOTSUPP || errno == ENOSYS) return absl::OkStatus();
+      return ErrnoStatus(errno, "reserve space for", path_);
     }
     return absl::OkStatus();
   }
 
+  absl::Status Append(const void* data, uint64_t bytes) override {
+    synced_ = false;
+    const char* cursor = static_cast<const char*>(data);
+    while (bytes > 0) {
+      const uint64_t piece = reserved_ ? std::min(bytes, kWritebackBytes) : bytes;
+      const ssize_t written = write(descriptor_.get(), cursor, piece);
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return ErrnoStatus(errno, "write", path_);
+      cursor += written;
+      bytes -= static_cast<uint64_t>(written);
+      written_ += static_cast<uint64_t>(written);
+      STAGECOACH_RETURN_IF_ERROR(PassOn());
+    }
+    return absl::OkStatus();
+  }
+
+  absl::Status Sync() override {
+    if (!synced_ && fsync(descriptor_.get()) != 0) return ErrnoStatus(errno, "sync", path_);
+    synced_ = true;
+    return absl::OkStatus();
+  }
+
   absl::Status Commit() override {
-    if (fsync(descriptor_.get()) != 0) return ErrnoStatus(errno, "sync", path_);
+    STAGECOACH_RETURN_IF_ERROR(Sync());
     if (descriptor_.Close() != 0) return ErrnoStatus(errno, "close", path_);
     if (rename(temporary_.c_str(), path_.c_str()) != 0) return ErrnoStatus(errno, "rename", path_);
     committed_ = true;
@@ -129,10 +155,37 @@ class PosixAtomicFile final : public AtomicFile {
   }
 
  private:
+  // Begins to write what has come, and waits for what was begun long ago.
+  absl::Status PassOn() {
+    if (!reserved_) return absl::OkStatus();
+    if (written_ - passed_on_ >= kWritebackBytes) {
+      STAGECOACH_RETURN_IF_ERROR(SyncRange(passed_on_, written_ - passed_on_, SYNC_FILE_RANGE_WRITE));
+      passed_on_ = written_;
+    }
+    if (passed_on_ - on_disk_ > kMaxWritebackBytes) {
+      const uint64_t bytes = passed_on_ - on_disk_ - kMaxWritebackBytes;
+      STAGECOACH_RETURN_IF_ERROR(SyncRange(on_disk_, bytes, SYNC_FILE_RANGE_WAIT_BEFORE));
+      on_disk_ += bytes;
+    }
+    return absl::OkStatus();
+  }
+  absl::Status SyncRange(uint64_t offset, uint64_t bytes, unsigned flags) {
+    const int result = sync_file_range(descriptor_.get(), static_cast<off_t>(offset), static_cast<off_t>(bytes), flags);
+    // Where it is not known, fsync does all. Any other error is of the bytes, and fsync might not report it again.
+    if (result == 0 || errno == EINVAL || errno == ENOSYS || errno == ESPIPE) return absl::OkStatus();
+    return ErrnoStatus(errno, "write", path_);
+  }
+
   const std::string path_;
   const std::string temporary_;
   Descriptor descriptor_;
+  bool reserved_ = false;
+  bool synced_ = false;
   bool committed_ = false;
+  uint64_t written_ = 0;
+  // Of a file whose space was reserved: up to where the bytes were given to the disk, and are on it.
+  uint64_t passed_on_ = 0;
+  uint64_t on_disk_ = 0;
 };
 
 class PosixFileSystem final : public FileSystem {

@@ -27,9 +27,15 @@ class RandomAccessFile {
 // thread.
 class AtomicFile {
  public:
-  virtual ~AtomicFile() = default;                                    // without Commit: the temporary file is removed
+  virtual ~AtomicFile() = default;  // without Commit: the temporary file is removed
+  // Once, before the first Append, for a large file: takes the space for `bytes` bytes where the file system can, and
+  // passes on to the disk what is appended while more comes, so that Sync has little left to do and is short.
+  // RESOURCE_EXHAUSTED: the disk has not as much.
+  virtual absl::Status Reserve(uint64_t bytes) = 0;
   virtual absl::Status Append(const void* data, uint64_t bytes) = 0;  // RESOURCE_EXHAUSTED: the disk is full
-  // fsync, rename onto the final name, fsync of the directory.
+  // fsync. What Commit begins with; by itself, for a writer that looks at something between the two.
+  virtual absl::Status Sync() = 0;
+  // Sync unless nothing was appended since, rename onto the final name, fsync of the directory.
   virtual absl::Status Commit() = 0;
 };
 

@@ -56,6 +56,25 @@ TEST_F(FileSystemTest, MissingFileAndDirectoryAndFifoAreErrors) {
   EXPECT_EQ(files_.Open(Path("fifo")).status().code(), absl::StatusCode::kFailedPrecondition);
 }
 
+TEST_F(FileSystemTest, AReservedFileHasWhatWasAppendedAndNoMore) {
+  const std::string bytes = [] {
+    std::string made(36 << 20, '\0');  // more than may be on its way to the disk at a time
+    for (size_t i = 0; i < made.size(); i += 4096) made[i] = static_cast<char>(i >> 12);
+    return made;
+  }();
+  auto file = files_.Create(Path("large"));
+  ASSERT_TRUE(file.ok());
+  ASSERT_TRUE((*file)->Reserve(bytes.size() + (1 << 20)).ok());
+  for (size_t at = 0; at < bytes.size(); at += 3 << 20) {
+    ASSERT_TRUE((*file)->Append(bytes.data() + at, std::min<size_t>(3 << 20, bytes.size() - at)).ok());
+  }
+  ASSERT_TRUE((*file)->Sync().ok());
+  EXPECT_EQ(files_.Open(Path("large")).status().code(), absl::StatusCode::kNotFound);
+  ASSERT_TRUE((*file)->Append("end", 3).ok());
+  ASSERT_TRUE((*file)->Commit().ok());
+  EXPECT_TRUE(*ReadFile(files_, Path("large"), 1 << 30) == bytes + "end");
+}
+
 TEST_F(FileSystemTest, CurrentSizeFollowsTheFileAndSizeDoesNot) {
   ASSERT_TRUE(WriteFileAtomically(files_, Path("a"), "abc").ok());
   auto file = files_.Open(Path("a"));

@@ -88,6 +88,7 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(Fil
   if (!header.ok()) return WithContext(header.status(), path);
   STAGECOACH_ASSIGN_OR_RETURN(std::unique_ptr<AtomicFile> file, files.Create(path));
   const uint64_t file_bytes = tensors.empty() ? header->size() : tensors.back().end;
+  STAGECOACH_RETURN_IF_ERROR(file->Reserve(file_bytes));
   auto writer =
       std::unique_ptr<SafetensorsWriter>(new SafetensorsWriter(std::move(file), path, std::move(tensors), file_bytes));
   STAGECOACH_RETURN_IF_ERROR(writer->AppendHashed(header->data(), header->size()));
@@ -109,11 +110,19 @@ absl::Status SafetensorsWriter::Append(std::span<const std::byte> bytes) {
   return AppendHashed(bytes.data(), bytes.size());
 }
 
+absl::Status SafetensorsWriter::CheckWhole() const {
+  if (written_ == file_bytes_) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat(path_, ": ", file_bytes_ - written_, " bytes of the declared tensors are missing"));
+}
+
+absl::Status SafetensorsWriter::Sync() {
+  STAGECOACH_RETURN_IF_ERROR(CheckWhole());
+  return file_->Sync();
+}
+
 absl::StatusOr<SafetensorsWriter::Written> SafetensorsWriter::Commit() {
-  if (written_ != file_bytes_) {
-    return absl::FailedPreconditionError(
-        absl::StrCat(path_, ": ", file_bytes_ - written_, " bytes of the declared tensors are missing"));
-  }
+  STAGECOACH_RETURN_IF_ERROR(CheckWhole());
   STAGECOACH_RETURN_IF_ERROR(file_->Commit());
   return Written{written_, digest_.Hex()};
 }

@@ -66,8 +66,8 @@ class SafetensorsWriter {
     std::string digest;  // XXH3-128 of the file, hex
   };
 
-  // INVALID_ARGUMENT: a name twice or "__metadata__", text that is not UTF-8, a shape whose bytes are not whole or
-  // overflow, a header over the limit.
+  // Reserves the space of the whole file. INVALID_ARGUMENT: a name twice or "__metadata__", text that is not UTF-8, a
+  // shape whose bytes are not whole or overflow, a header over the limit.
   static absl::StatusOr<std::unique_ptr<SafetensorsWriter>> Create(FileSystem& files, const std::string& path,
                                                                    const SafetensorsMetadata& metadata,
                                                                    std::vector<Declaration> tensors);
@@ -76,7 +76,8 @@ class SafetensorsWriter {
   std::span<const SafetensorsTensor> tensors() const { return tensors_; }
   // The next bytes of the file's data, in pieces of any size. INVALID_ARGUMENT: more than was declared.
   absl::Status Append(std::span<const std::byte> bytes);
-  // FAILED_PRECONDITION: bytes are missing.
+  // FAILED_PRECONDITION: bytes are missing. Sync makes them durable and nothing visible: see AtomicFile.
+  absl::Status Sync();
   absl::StatusOr<Written> Commit();
 
  private:
@@ -84,6 +85,7 @@ class SafetensorsWriter {
                     uint64_t file_bytes)
       : file_(std::move(file)), path_(std::move(path)), tensors_(std::move(tensors)), file_bytes_(file_bytes) {}
   absl::Status AppendHashed(const void* data, uint64_t bytes);
+  absl::Status CheckWhole() const;
 
   std::unique_ptr<AtomicFile> file_;
   const std::string path_;

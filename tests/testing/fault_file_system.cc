@@ -16,6 +16,7 @@ class FaultFileSystem::FaultyReader final : public RandomAccessFile {
   uint64_t size() const override { return base_->size(); }
   absl::StatusOr<uint64_t> CurrentSize() const override { return base_->CurrentSize(); }
   absl::Status Read(uint64_t offset, uint64_t bytes, void* to) const override {
+    if (files_.on_read) files_.on_read();
     STAGECOACH_RETURN_IF_ERROR(files_.Check(FileOperation::kRead, path_));
     return base_->Read(offset, bytes, to);
   }
@@ -30,12 +31,23 @@ class FaultFileSystem::FaultyWriter final : public AtomicFile {
  public:
   FaultyWriter(FaultFileSystem& files, std::string path, std::unique_ptr<AtomicFile> base)
       : files_(files), path_(std::move(path)), base_(std::move(base)) {}
+  absl::Status Reserve(uint64_t bytes) override {
+    STAGECOACH_RETURN_IF_ERROR(files_.Check(FileOperation::kReserve, path_));
+    if (files_.Fits(bytes)) return base_->Reserve(bytes);
+    return absl::ResourceExhaustedError(absl::StrCat("reserve space for ", path_, ": No space left on device"));
+  }
   absl::Status Append(const void* data, uint64_t bytes) override {
     STAGECOACH_RETURN_IF_ERROR(files_.Check(FileOperation::kAppend, path_));
     const uint64_t fit = files_.TakeFreeBytes(bytes);
     STAGECOACH_RETURN_IF_ERROR(base_->Append(data, fit));
     if (fit == bytes) return absl::OkStatus();
     return absl::ResourceExhaustedError(absl::StrCat("write ", path_, ": No space left on device"));
+  }
+  absl::Status Sync() override {
+    STAGECOACH_RETURN_IF_ERROR(files_.Check(FileOperation::kSync, path_));
+    STAGECOACH_RETURN_IF_ERROR(base_->Sync());
+    if (files_.on_sync) files_.on_sync();
+    return absl::OkStatus();
   }
   absl::Status Commit() override {
     STAGECOACH_RETURN_IF_ERROR(files_.Check(FileOperation::kCommit, path_));
@@ -79,6 +91,11 @@ uint64_t FaultFileSystem::TakeFreeBytes(uint64_t bytes) {
   const uint64_t fit = std::min(bytes, free_bytes_);
   free_bytes_ -= fit;
   return fit;
+}
+
+bool FaultFileSystem::Fits(uint64_t bytes) const {
+  MutexLock lock(mutex_);
+  return bytes <= free_bytes_;
 }
 
 void FaultFileSystem::Record(const char* what, const std::string& path) {

@@ -2,6 +2,7 @@
 #define STAGECOACH_TESTS_TESTING_FAULT_FILE_SYSTEM_H_
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <memory>
 #include <string>
@@ -17,7 +18,9 @@ enum class FileOperation {
   kOpen,
   kRead,
   kCreate,
+  kReserve,
   kAppend,
+  kSync,
   kCommit,
   kCreateDirectories,
   kList,
@@ -42,8 +45,11 @@ class FaultFileSystem final : public FileSystem {
   explicit FaultFileSystem(FileSystem& base = FileSystem::Posix()) : base_(base) {}
 
   void Add(FileFault fault);
-  // The disk takes this many more bytes: an Append writes what fits, then fails with RESOURCE_EXHAUSTED.
+  // The disk takes this many more bytes: an Append writes what fits, then fails with RESOURCE_EXHAUSTED. A Reserve that
+  // does not fit fails too; one that does takes nothing yet.
   void LimitFreeBytes(uint64_t bytes);
+  // Called before each Read, and after each Sync that worked; set before use.
+  std::function<void()> on_read, on_sync;
   // "commit PATH", "rename FROM", "remove PATH", in order.
   std::vector<std::string> changes() const;
 
@@ -67,6 +73,7 @@ class FaultFileSystem final : public FileSystem {
   absl::Status Check(FileOperation operation, const std::string& path);
   // How many of `bytes` still fit; takes them.
   uint64_t TakeFreeBytes(uint64_t bytes);
+  bool Fits(uint64_t bytes) const;
   void Record(const char* what, const std::string& path);
 
   FileSystem& base_;
