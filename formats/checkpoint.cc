@@ -19,6 +19,7 @@
 #include "formats/checkpoint_manifest.h"
 #include "formats/file_digest.h"
 #include "formats/safetensors.h"
+#include "formats/shard_reader.h"
 #include "formats/tensor_digest.h"
 
 namespace stagecoach {
@@ -67,127 +68,64 @@ absl::StatusOr<bool> IsComplete(FileSystem& files, const std::string& checkpoint
 
 // ---- verifying
 
-// One shard against what the manifest says of it.
+// Every byte of one shard against what the manifest says of it.
 class ShardVerifier {
  public:
-  ShardVerifier(const v1::CheckpointManifest& manifest, uint32_t shard, const SafetensorsReader& reader)
-      : manifest_(manifest), shard_(shard), reader_(reader), buffer_(kReadBytes) {}
+  ShardVerifier(const v1::CheckpointManifest& manifest, uint32_t index, const ShardReader& shard)
+      : manifest_(manifest), index_(index), shard_(shard), buffer_(kReadBytes) {}
 
   // Adds the tensors' digests, taken from their bytes.
   absl::Status Run(ModelDigest& parameters, ModelDigest& state) {
-    STAGECOACH_RETURN_IF_ERROR(CheckMetadata());
     STAGECOACH_RETURN_IF_ERROR(CheckNumberOfTensors());
     STAGECOACH_RETURN_IF_ERROR(AddHeaderToDigest());
-    for (const SafetensorsTensor& tensor : reader_.tensors()) {
-      STAGECOACH_ASSIGN_OR_RETURN(const v1::CheckpointTensor* expected, FindExpected(tensor));
-      STAGECOACH_ASSIGN_OR_RETURN(const TensorDigest digest, ReadAndDigest(tensor));
-      if (digest.Hex() != expected->digest()) {
-        return Differs(
-            tensor, absl::StrCat("its bytes have digest ", digest.Hex(), ", the manifest says ", expected->digest()));
-      }
+    const ShardReader::Sink add = [this](uint64_t, std::span<const std::byte> piece) {
+      file_digest_.Add(piece.data(), piece.size());
+      return absl::OkStatus();
+    };
+    for (const SafetensorsTensor& tensor : shard_.reader().tensors()) {
+      STAGECOACH_ASSIGN_OR_RETURN(const v1::CheckpointTensor* expected, shard_.Expected(tensor));
+      STAGECOACH_ASSIGN_OR_RETURN(const TensorDigest digest, shard_.Read(tensor, *expected, buffer_, add));
       if (!expected->optimizer_state()) parameters.Add(tensor.name, expected->dtype(), tensor.shape, digest);
       state.Add(tensor.name, expected->dtype(), tensor.shape, digest);
     }
-    if (const std::string hex = file_digest_.Hex(); hex != shard().digest()) {
-      return Error(absl::StrCat("its header differs from what was written: the file has digest ", hex,
-                                ", the manifest says ", shard().digest()));
+    if (const std::string hex = file_digest_.Hex(); hex != shard_.entry().digest()) {
+      return shard_.Error(absl::StrCat("its header differs from what was written: the file has digest ", hex,
+                                       ", the manifest says ", shard_.entry().digest()));
     }
     return absl::OkStatus();
   }
 
  private:
-  const v1::CheckpointShard& shard() const { return manifest_.shards(static_cast<int>(shard_)); }
-  absl::Status Error(absl::string_view message) const {
-    return absl::DataLossError(absl::StrCat(reader_.path(), ": ", message));
-  }
-  absl::Status Differs(const SafetensorsTensor& tensor, absl::string_view message) const {
-    return Error(absl::StrCat("tensor ", Quoted(tensor.name), ": ", message));
-  }
-
-  // A shard of another attempt may be whole in itself.
-  absl::Status CheckMetadata() const {
-    const std::pair<const char*, std::string> expected[] = {
-        {"job", manifest_.job()},
-        {"epoch", absl::StrCat(manifest_.epoch())},
-        {"step", absl::StrCat(manifest_.step())},
-        {"incarnation", absl::StrCat(shard().writer_incarnation())}};
-    for (const auto& [key, value] : expected) {
-      const auto found = reader_.metadata().find(key);
-      const std::string got = found == reader_.metadata().end() ? "nothing" : Quoted(found->second);
-      if (got != Quoted(value)) {
-        return Error(absl::StrCat("its metadata has ", got, " as ", key, ", the manifest ", Quoted(value)));
-      }
-    }
-    return absl::OkStatus();
-  }
-
   absl::Status CheckNumberOfTensors() const {
-    const auto in_shard = [this](const v1::CheckpointTensor& tensor) { return tensor.shard() == shard_; };
+    const SafetensorsReader& reader = shard_.reader();
+    const auto in_shard = [this](const v1::CheckpointTensor& tensor) { return tensor.shard() == index_; };
     const auto expected = std::count_if(manifest_.tensors().begin(), manifest_.tensors().end(), in_shard);
-    if (static_cast<size_t>(expected) == reader_.tensors().size()) return absl::OkStatus();
+    if (static_cast<size_t>(expected) == reader.tensors().size()) return absl::OkStatus();
     for (const v1::CheckpointTensor& tensor : manifest_.tensors()) {
-      if (in_shard(tensor) && reader_.Find(tensor.name()) == nullptr) {
-        return Error(absl::StrCat("tensor ", Quoted(tensor.name()), ": the manifest has it, the shard does not"));
+      if (in_shard(tensor) && reader.Find(tensor.name()) == nullptr) {
+        return shard_.Error(
+            absl::StrCat("tensor ", Quoted(tensor.name()), ": the manifest has it, the shard does not"));
       }
     }
-    return Error(absl::StrCat("it has ", reader_.tensors().size(), " tensors, the manifest ", expected));
-  }
-
-  absl::StatusOr<const v1::CheckpointTensor*> FindExpected(const SafetensorsTensor& tensor) const {
-    const auto& tensors = manifest_.tensors();
-    const auto found =
-        std::lower_bound(tensors.begin(), tensors.end(), tensor.name,
-                         [](const v1::CheckpointTensor& a, const std::string& name) { return a.name() < name; });
-    if (found == tensors.end() || found->name() != tensor.name || found->shard() != shard_) {
-      return Differs(tensor, "the manifest has no such tensor in this shard");
-    }
-    if (found->dtype() != DTypeOf(tensor.type) ||
-        !std::equal(tensor.shape.begin(), tensor.shape.end(), found->shape().begin(), found->shape().end())) {
-      return Differs(tensor, "its dtype or shape is not the manifest's");
-    }
-    return &*found;
+    return shard_.Error(absl::StrCat("it has ", reader.tensors().size(), " tensors, the manifest ", expected));
   }
 
   absl::Status AddHeaderToDigest() {
-    for (uint64_t at = 0; at < reader_.data_begin();) {
-      const auto piece = std::span(buffer_).first(std::min(kReadBytes, reader_.data_begin() - at));
-      STAGECOACH_RETURN_IF_ERROR(reader_.ReadRaw(at, piece));
+    for (uint64_t at = 0; at < shard_.reader().data_begin();) {
+      const auto piece = std::span(buffer_).first(std::min(kReadBytes, shard_.reader().data_begin() - at));
+      STAGECOACH_RETURN_IF_ERROR(shard_.reader().ReadRaw(at, piece));
       file_digest_.Add(piece.data(), piece.size());
       at += piece.size();
     }
     return absl::OkStatus();
   }
 
-  absl::StatusOr<TensorDigest> ReadAndDigest(const SafetensorsTensor& tensor) {
-    TensorDigest digest;
-    for (uint64_t at = 0; at < tensor.bytes();) {
-      const auto piece = std::span(buffer_).first(std::min(kReadBytes, tensor.bytes() - at));
-      STAGECOACH_RETURN_IF_ERROR(reader_.Read(tensor, at, piece));
-      file_digest_.Add(piece.data(), piece.size());
-      digest = digest + DigestBytes(piece, at / 4);
-      at += piece.size();
-    }
-    return digest;
-  }
-
   const v1::CheckpointManifest& manifest_;
-  const uint32_t shard_;
-  const SafetensorsReader& reader_;
+  const uint32_t index_;
+  const ShardReader& shard_;
   std::vector<std::byte> buffer_;
   FileDigest file_digest_;
 };
-
-absl::StatusOr<SafetensorsReader> OpenShard(FileSystem& files, const std::string& path, uint64_t bytes) {
-  absl::StatusOr<std::unique_ptr<RandomAccessFile>> file = files.Open(path);
-  if (absl::IsNotFound(file.status()) || absl::IsFailedPrecondition(file.status())) {
-    return absl::DataLossError(absl::StrCat("shard of the checkpoint: ", file.status().message()));
-  }
-  if (!file.ok()) return file.status();
-  if ((*file)->size() != bytes) {
-    return absl::DataLossError(absl::StrCat(path, ": it has ", (*file)->size(), " bytes, the manifest says ", bytes));
-  }
-  return SafetensorsReader::Create(*std::move(file), path);
-}
 
 absl::Status CheckShardSizes(FileSystem& files, const std::string& checkpoint, const v1::CheckpointManifest& manifest) {
   for (const v1::CheckpointShard& shard : manifest.shards()) {
@@ -289,10 +227,8 @@ absl::StatusOr<VerifiedCheckpoint> VerifyCheckpoint(FileSystem& files, const std
   STAGECOACH_ASSIGN_OR_RETURN(verified.manifest, ReadManifest(files, verified.path));
   ModelDigest parameters, state;
   for (uint32_t i = 0; i < static_cast<uint32_t>(verified.manifest.shards_size()); ++i) {
-    const v1::CheckpointShard& shard = verified.manifest.shards(static_cast<int>(i));
-    STAGECOACH_ASSIGN_OR_RETURN(const SafetensorsReader reader,
-                                OpenShard(files, Join(verified.path, shard.file()), shard.bytes()));
-    STAGECOACH_RETURN_IF_ERROR(ShardVerifier(verified.manifest, i, reader).Run(parameters, state));
+    STAGECOACH_ASSIGN_OR_RETURN(const ShardReader shard, ShardReader::Open(files, verified.path, verified.manifest, i));
+    STAGECOACH_RETURN_IF_ERROR(ShardVerifier(verified.manifest, i, shard).Run(parameters, state));
   }
   state.AddUpdateCount(verified.manifest.num_updates());
   verified.digest = parameters.Hex();

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "formats/checkpoint_manifest.h"
+#include "formats/checkpoint_reader.h"
 #include "formats/safetensors.h"
 #include "formats/tensor_digest.h"
 #include "tests/testing/fault_file_system.h"
@@ -107,6 +108,68 @@ class CheckpointTest : public testing::Test {
   size_t moment_bytes_ = 3'000'000;  // several pieces of reading
   const std::string root_ = directory_.Path("checkpoints");
 };
+
+TEST_F(CheckpointTest, ReadsSingleTensorsWhereverTheyLie) {
+  const std::string checkpoint = Write(20);
+  const std::string manifest_text = *ReadFile(files_, checkpoint + "/" + kManifestFileName, kMaxManifestBytes);
+  const auto reader = CheckpointReader::Open(files_, checkpoint, ManifestDigest(manifest_text));
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  const auto read = [&](const std::string& name) {
+    std::string bytes;
+    const absl::Status status = (*reader)->Read(
+        *FindCheckpointTensor((*reader)->manifest(), name), [&](uint64_t offset, std::span<const std::byte> piece) {
+          EXPECT_EQ(offset, bytes.size());
+          EXPECT_LE(piece.size(), CheckpointReader::kPieceBytes);
+          bytes.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+          return absl::OkStatus();
+        });
+    return status.ok() ? bytes : status.ToString();
+  };
+  EXPECT_EQ(read("b"), "step20");
+  EXPECT_EQ(read("a.exp_avg"), std::string(moment_bytes_, 'm'));
+  EXPECT_EQ(read("a"), "0123456");
+  EXPECT_EQ(read("empty"), "");
+  EXPECT_EQ(FindCheckpointTensor((*reader)->manifest(), "c"), nullptr);
+  EXPECT_EQ((*reader)->PathOf(*FindCheckpointTensor((*reader)->manifest(), "b")),
+            checkpoint + "/stage-00001.safetensors");
+
+  const absl::Status ended =
+      (*reader)->Read((*reader)->manifest().tensors(1),
+                      [](uint64_t, std::span<const std::byte>) { return absl::AbortedError("enough"); });
+  EXPECT_EQ(ended, absl::AbortedError("enough"));
+}
+
+TEST_F(CheckpointTest, ReadsOnlyTheManifestThatWasVerified) {
+  const std::string checkpoint = Write(20);
+  const std::string path = checkpoint + "/" + kManifestFileName;
+  const std::string digest = ManifestDigest(*ReadFile(files_, path, kMaxManifestBytes));
+  EXPECT_TRUE(CheckpointReader::Open(files_, checkpoint, digest).ok());
+  EXPECT_EQ(CheckpointReader::Open(files_, checkpoint, "").status().code(), absl::StatusCode::kDataLoss);
+  FlipBit(path, 100);
+  const absl::Status changed = CheckpointReader::Open(files_, checkpoint, digest).status();
+  EXPECT_EQ(changed.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(changed.message()), HasSubstr(path));
+  ASSERT_TRUE(files_.RemoveTree(path).ok());
+  EXPECT_EQ(CheckpointReader::Open(files_, checkpoint, digest).status().code(), absl::StatusCode::kDataLoss);
+  files_.Add({FileOperation::kOpen, kManifestFileName, 0, absl::PermissionDeniedError("Permission denied")});
+  EXPECT_EQ(CheckpointReader::Open(files_, checkpoint, digest).status().code(), absl::StatusCode::kPermissionDenied);
+}
+
+TEST_F(CheckpointTest, ADamagedTensorIsFoundWhenItIsReadAndNoOther) {
+  const std::string checkpoint = Write(20);
+  const std::string digest = ManifestDigest(*ReadFile(files_, checkpoint + "/" + kManifestFileName, kMaxManifestBytes));
+  FlipBit(checkpoint + "/stage-00001.safetensors", (*files_.Open(checkpoint + "/stage-00001.safetensors"))->size() - 1);
+  const auto reader = CheckpointReader::Open(files_, checkpoint, digest);
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  const auto read = [&](const std::string& name) {
+    return (*reader)->Read(*FindCheckpointTensor((*reader)->manifest(), name),
+                           [](uint64_t, std::span<const std::byte>) { return absl::OkStatus(); });
+  };
+  const absl::Status status = read("b");
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(std::string(status.message()), HasSubstr(checkpoint + "/stage-00001.safetensors: tensor \"b\""));
+  EXPECT_TRUE(read("a").ok());
+}
 
 TEST_F(CheckpointTest, NamesSortByStep) {
   EXPECT_EQ(CheckpointDirectoryName(Step(20)), "step-0000000020");
