@@ -37,8 +37,9 @@ void PrintPlan(const PlannedJob& job) {
     std::cout << absl::StrFormat(
         "%-5d %-24s %12d %10.1f %10.1f %10.1f %10.1f %8.2f %8.2f %8.2f\n", i, names, stage.parameters(),
         Mebibytes(memory.parameters() + memory.gradients() + memory.optimizer()), Mebibytes(memory.activations()),
-        Mebibytes(memory.pending_weight() + memory.receive() + memory.scratch()), Mebibytes(memory.total()),
-        stage.forward_seconds() * 1e3, stage.backward_input_seconds() * 1e3, stage.backward_weight_seconds() * 1e3);
+        Mebibytes(memory.pending_weight() + memory.receive() + memory.scratch() + memory.snapshot()),
+        Mebibytes(memory.total()), stage.forward_seconds() * 1e3, stage.backward_input_seconds() * 1e3,
+        stage.backward_weight_seconds() * 1e3);
   }
   std::cout << absl::StrFormat(
       "schedule %s, %d micro-batches: step %.3f s (lower bound %.3f s), bubble %.1f%%, slowest stage %.2f x the "

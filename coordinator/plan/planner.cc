@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/snapshots.h"
 #include "common/status_macros.h"
 #include "coordinator/plan/partition.h"
 #include "coordinator/program/lowering.h"
@@ -158,7 +159,9 @@ absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const std::vector<Wo
   if (HasValidation(spec.data())) {
     STAGECOACH_ASSIGN_OR_RETURN(job.evaluation_programs, LowerEvaluation(job, problem));
   }
-  FillStageMemory(job.graph, job.programs, job.evaluation_programs, OptimizerBytesPerElement(spec.optimizer()),
+  FillStageMemory(job.graph, job.programs, job.evaluation_programs,
+                  {.optimizer_bytes_per_element = OptimizerBytesPerElement(spec.optimizer()),
+                   .takes_snapshots = TakesSnapshots(spec.checkpoint())},
                   job.plan);
   STAGECOACH_RETURN_IF_ERROR(CheckMemory(job.plan, limits));
   STAGECOACH_RETURN_IF_ERROR(VerifyBoth(job, job.programs, limits));

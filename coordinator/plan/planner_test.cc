@@ -158,6 +158,32 @@ TEST(PlannerTest, UnknownScheduleIsNotFound) {
   EXPECT_EQ(PlanJob(spec, Workers(2)).status().code(), absl::StatusCode::kNotFound);
 }
 
+TEST(PlannerTest, CopiesOfTheStateArePlannedWhereCheckpointsAreWrittenBehindTraining) {
+  v1::JobSpec spec = TinySpec();
+  spec.mutable_model()->mutable_config()->set_tie_word_embeddings(true);
+  v1::CheckpointSpec& checkpoint = *spec.mutable_checkpoint();
+  checkpoint.set_async(true);
+  const absl::StatusOr<PlannedJob> without = PlanJob(spec, Workers(2));
+  ASSERT_TRUE(without.ok()) << without.status();
+  EXPECT_EQ(without->plan.stages(0).memory_bytes().snapshot(), 0u);
+  checkpoint.set_interval_steps(5);
+  const absl::StatusOr<PlannedJob> with = PlanJob(spec, Workers(2));
+  ASSERT_TRUE(with.ok()) << with.status();
+  for (int stage = 0; stage < 2; ++stage) {
+    const v1::StageMemory& memory = with->plan.stages(stage).memory_bytes();
+    // The copy of a tied tensor on the last stage is not its to write.
+    const uint64_t tied =
+        stage == 0 ? 0 : 12 * spec.model().config().vocab_size() * spec.model().config().hidden_size();
+    EXPECT_EQ(memory.snapshot(), memory.parameters() + memory.optimizer() - tied);
+    EXPECT_EQ(memory.total(), without->plan.stages(stage).memory_bytes().total() + memory.snapshot());
+  }
+  checkpoint.set_interval_steps(0);
+  checkpoint.set_interval_seconds(60);
+  EXPECT_GT(PlanJob(spec, Workers(2))->plan.stages(0).memory_bytes().snapshot(), 0u);
+  checkpoint.set_async(false);
+  EXPECT_EQ(PlanJob(spec, Workers(2))->plan.stages(0).memory_bytes().snapshot(), 0u);
+}
+
 TEST(PlannerTest, AStageThatDoesNotFitIsNamedWithBothNumbers) {
   const absl::StatusOr<PlannedJob> fitting = PlanJob(TinySpec(), Workers(2));
   ASSERT_TRUE(fitting.ok());

@@ -44,14 +44,14 @@ StageElements ElementsOfStage(const v1::ModelGraph& graph, uint32_t first_layer,
     for (const v1::ParameterSpec& parameter : graph.layers(static_cast<int>(layer)).parameters()) {
       elements.accumulators += NumElements(parameter);
       if (names.insert(parameter.name()).second) elements.values += NumElements(parameter);
+      if (!parameter.has_tied_to_layer()) elements.owned_values += NumElements(parameter);
     }
   }
   return elements;
 }
 
 void FillStageMemory(const v1::ModelGraph& graph, std::span<const v1::StageProgram> programs,
-                     std::span<const v1::StageProgram> evaluation_programs, uint64_t optimizer_bytes_per_element,
-                     v1::Plan& plan) {
+                     std::span<const v1::StageProgram> evaluation_programs, const StateOptions& state, v1::Plan& plan) {
   for (int stage = 0; stage < plan.stages_size(); ++stage) {
     v1::StagePlan& stage_plan = *plan.mutable_stages(stage);
     v1::StageMemory& memory = *stage_plan.mutable_memory_bytes();
@@ -59,14 +59,18 @@ void FillStageMemory(const v1::ModelGraph& graph, std::span<const v1::StageProgr
     stage_plan.set_parameters(elements.values);
     memory.set_parameters(elements.values * kParameterBytes);
     memory.set_gradients(elements.accumulators * kParameterBytes);
-    memory.set_optimizer(elements.values * optimizer_bytes_per_element);
+    memory.set_optimizer(elements.values * state.optimizer_bytes_per_element);
+    if (state.takes_snapshots) {
+      memory.set_snapshot(elements.owned_values * (kParameterBytes + state.optimizer_bytes_per_element));
+    }
     AddArena(programs[stage_plan.worker_rank()], static_cast<uint32_t>(stage), memory);
     if (!evaluation_programs.empty()) {
       const uint64_t needed = evaluation_programs[stage_plan.worker_rank()].arena_bytes();
       const uint64_t planned = ArenaPart(memory);
       if (needed > planned) memory.set_scratch(memory.scratch() + (needed - planned));
     }
-    memory.set_total(memory.parameters() + memory.gradients() + memory.optimizer() + ArenaPart(memory));
+    memory.set_total(memory.parameters() + memory.gradients() + memory.optimizer() + memory.snapshot() +
+                     ArenaPart(memory));
   }
 }
 

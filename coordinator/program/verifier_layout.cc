@@ -124,7 +124,7 @@ absl::Status VerifyStageMemory(const VerifierInput& input, const PipelineShape& 
   const v1::StageMemory& memory = stage_plan.memory_bytes();
   const StageElements elements = ElementsOfStage(input.graph, stage_plan.first_layer(), stage_plan.last_layer());
   const uint64_t sum = memory.parameters() + memory.gradients() + memory.optimizer() + memory.activations() +
-                       memory.pending_weight() + memory.receive() + memory.scratch();
+                       memory.pending_weight() + memory.receive() + memory.scratch() + memory.snapshot();
   const auto at_least = [stage](absl::string_view kind, uint64_t planned, uint64_t needed) {
     if (planned >= needed) return absl::OkStatus();
     return Refuse("stage ", stage, " needs ", needed, " bytes of ", kind, "; its plan says ", planned);

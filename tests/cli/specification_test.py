@@ -41,7 +41,8 @@ class PlanTest(CommandLineCase):
                           "backward_weight_seconds"):
                 self.assertIn(field, stage)
             memory = stage["memory_bytes"]
-            parts = ("parameters", "gradients", "optimizer", "activations", "pending_weight", "receive", "scratch")
+            parts = ("parameters", "gradients", "optimizer", "activations", "pending_weight", "receive", "scratch",
+                     "snapshot")
             self.assertEqual(sum(memory[p] for p in parts), memory["total"])
 
     def test_draws_a_picture_and_a_trace(self):

@@ -90,7 +90,8 @@ SmallPipeline MakeSmallPipeline(const std::string& schedule, const SmallPipeline
   STAGECOACH_CHECK(programs.ok());
   pipeline.programs = *std::move(programs);
   constexpr uint64_t kAdamBytesPerElement = 8;
-  FillStageMemory(pipeline.graph, pipeline.programs, {}, kAdamBytesPerElement, pipeline.plan);
+  FillStageMemory(pipeline.graph, pipeline.programs, {}, {.optimizer_bytes_per_element = kAdamBytesPerElement},
+                  pipeline.plan);
   return pipeline;
 }
 
