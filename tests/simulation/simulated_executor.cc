@@ -264,6 +264,11 @@ void SimulatedExecutor::Begin(CommitCommand& command) {
     if (commit.want_digests() && epoch_ != nullptr) {
       ForEachReport([&](const v1::TensorDigestReport& report) { *said.add_digests() = report; });
     }
+    if (commit.snapshot() && epoch_ != nullptr) {
+      epoch_->snapshot = v1::ShardWritten();
+      epoch_->snapshot->set_step(step.value());
+      ForEachReport([&](const v1::TensorDigestReport& report) { *epoch_->snapshot->add_tensors() = report; });
+    }
     Answer(std::move(message));
   });
 }
@@ -280,16 +285,23 @@ void SimulatedExecutor::Begin(WriteShardCommand& command) {
 absl::Status SimulatedExecutor::WriteShard(const v1::WriteCheckpoint& order, v1::ShardWritten& written) const {
   STAGECOACH_RETURN_IF_ERROR(interrupts_.Check(current_->generation));
   if (!held_.has_state() || epoch_ == nullptr) return absl::FailedPreconditionError("no state is held");
-  for (const StageState* state : held_.states()) {
-    if (state->applied_step() == Step(order.step())) continue;
-    return absl::FailedPreconditionError(
-        absl::StrCat("asked to write step ", order.step(), ", step ", state->applied_step().value(), " is here"));
+  if (order.from_snapshot()) {
+    if (!epoch_->snapshot || epoch_->snapshot->step() != order.step()) {
+      return absl::FailedPreconditionError(absl::StrCat("there is no snapshot of step ", order.step()));
+    }
+    written = *epoch_->snapshot;
+  } else {
+    for (const StageState* state : held_.states()) {
+      if (state->applied_step() == Step(order.step())) continue;
+      return absl::FailedPreconditionError(
+          absl::StrCat("asked to write step ", order.step(), ", step ", state->applied_step().value(), " is here"));
+    }
+    ForEachReport([&](const v1::TensorDigestReport& report) { *written.add_tensors() = report; });
   }
   written.set_step(order.step());
   written.set_file(order.file());
   written.set_bytes(kShardBytes);
   written.set_digest(std::string(32, 'a'));
-  ForEachReport([&](const v1::TensorDigestReport& report) { *written.add_tensors() = report; });
   return absl::OkStatus();
 }
 

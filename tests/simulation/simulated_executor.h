@@ -68,6 +68,7 @@ class SimulatedExecutor {
     std::shared_ptr<const v1::AssignStages> assignment;
     bool connected = false;
     uint64_t num_runs = 0;
+    std::optional<v1::ShardWritten> snapshot;  // what a shard of it would report
     std::unique_ptr<Interrupts::Registration> interrupt;
   };
   using Body = decltype(Reply::body);

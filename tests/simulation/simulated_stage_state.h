@@ -55,6 +55,12 @@ class SimulatedStageState final : public StageState {
     return absl::OkStatus();
   }
 
+  absl::Status StartFrom(Step step, uint64_t num_updates) override {
+    if (const absl::Status may = CheckMayStartFrom(*this, step, num_updates); !may.ok()) return may;
+    applied_step_ = step;
+    num_updates_ = num_updates;
+    return absl::OkStatus();
+  }
   const StageStateBytes& bytes() const override { return bytes_; }
   Step applied_step() const override { return applied_step_; }
   uint64_t num_updates() const override { return num_updates_; }

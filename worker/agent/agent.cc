@@ -32,6 +32,11 @@ bool MustBeTold(const ExecutorReply& reply) {
                                absl::IsCancelled(failure->status));
 }
 
+// Nothing else says what became of a shard: what it says waits for a session.
+bool IsOfShard(const ExecutorReply& reply) {
+  return std::holds_alternative<ShardReply>(reply.body) || std::holds_alternative<ShardFailure>(reply.body);
+}
+
 std::string DescribeStages(const v1::StageProgram& program) {
   std::string text;
   for (const v1::StageSlots& stage : program.stages()) {
@@ -56,7 +61,8 @@ Agent::Agent(AgentOptions options, SessionDialer dialer)
     : options_(std::move(options)),
       inbox_(kInboxCapacity),
       filter_(options_.incarnation),
-      executor_(options_, [this] { PushSurely(inbox_, ReplyIsThere{}); }),
+      executor_(options_, {.reply = [this] { PushSurely(inbox_, ReplyIsThere{}); },
+                           .shard = [this](ExecutorReply reply) { PushSurely(inbox_, ShardEnded{std::move(reply)}); }}),
       keeper_(options_, std::move(dialer),
               {.hello = [this] { return MakeHello(); }, .heartbeat = [this] { return MakeHeartbeat(); }}, inbox_),
       thread_("agent", [this] { Loop(); }) {}
@@ -162,9 +168,12 @@ void Agent::Handle(const InboxItem& item) {
   if (const auto* from_session = std::get_if<FromSession>(&item)) return Handle(*from_session);
   if (const auto* leave = std::get_if<LeaveRequested>(&item)) return BeginLeaving(leave->reason);
   if (std::holds_alternative<StopRequested>(item)) return End(absl::CancelledError("the worker was stopped"));
+  if (const auto* shard = std::get_if<ShardEnded>(&item)) return Handle(shard->reply);
   const ExecutorReply reply = executor_.TakeReply();
   Handle(reply);
   busy_ = false;
+  committing_ = Step(0);
+  BeginAwaitedWrite();
   SubmitNext();
 }
 
@@ -210,6 +219,8 @@ void Agent::HandleWelcome(const v1::Welcome& welcome) {
   if (!keeper_.is_up()) return;
   executor_.interrupts().SetLeaseEnd(keeper_.lease_end());
   SendLeaving();
+  if (unsent_shard_) Handle(*std::exchange(unsent_shard_, std::nullopt));
+  BeginAwaitedWrite();
   SubmitNext();
   MutexLock lock(mutex_);
   ++status_.num_sessions;
@@ -304,17 +315,56 @@ void Agent::HandleOrder(v1::CoordinatorMessage& message) {
       NoteCommit(message.commit_step().record());
       return Submit(fence, CommitCommand{std::move(*message.mutable_commit_step())});
     case v1::CoordinatorMessage::kWriteCheckpoint:
-      return Submit(fence, WriteShardCommand{std::move(*message.mutable_write_checkpoint())});
+      return HandleWrite(fence, *message.mutable_write_checkpoint());
     default:
       return Refuse(fence, absl::UnimplementedError("a message of a kind that this worker does not know"));
   }
 }
 
+void Agent::HandleWrite(const v1::Fence& fence, v1::WriteCheckpoint& order) {
+  if (!order.from_snapshot()) return Submit(fence, WriteShardCommand{std::move(order)});
+  AwaitedWrite write{TransportFenceOf(fence), std::move(order)};
+  if (awaited_write_) {
+    return RefuseWrite(write, absl::ResourceExhaustedError(absl::StrCat(
+                                  "a shard of step ", awaited_write_->order.step(), " is to be written already")));
+  }
+  awaited_write_ = std::move(write);
+  BeginAwaitedWrite();
+}
+
+void Agent::RefuseWrite(const AwaitedWrite& write, const absl::Status& status) {
+  Handle(ExecutorReply{.generation = generation_,
+                       .fence = write.fence,
+                       .body = ShardFailure{status, Step(write.order.step()), write.order.file()}});
+}
+
+// It does not wait for what the executor does, but for the commit that takes its snapshot.
+void Agent::BeginAwaitedWrite() {
+  if (!awaited_write_ || !keeper_.is_up()) return;
+  const Step step(awaited_write_->order.step());
+  const auto takes_it = [&](const ExecutorCommand& command) {
+    const auto* commit = std::get_if<CommitCommand>(&command.body);
+    return commit != nullptr && commit->commit.record().step() == step.value();
+  };
+  if (committing_ == step || std::any_of(waiting_.begin(), waiting_.end(), takes_it)) return;
+  const AwaitedWrite write = *std::exchange(awaited_write_, std::nullopt);
+  const absl::Status begun = executor_.WriteSnapshot(generation_, write.fence, write.order);
+  if (!begun.ok()) RefuseWrite(write, begun);
+}
+
 void Agent::Handle(const ExecutorReply& reply) {
   const bool is_late = reply.generation != generation_;
   if (std::holds_alternative<ReleasedReply>(reply.body) || (is_late && !MustBeTold(reply))) return;
+  if (IsOfShard(reply) && !keeper_.is_up()) {
+    unsent_shard_ = reply;
+    return;
+  }
   v1::WorkerMessage message = std::visit([](const auto& body) { return ToMessage(body); }, reply.body);
   *message.mutable_fence() = filter_.FenceOf(reply.fence.job, reply.fence.epoch);
+  if (message.has_shard_failed()) {
+    spdlog::warn("worker {}: job {}, step {}: no shard {}: {}", options_.worker.value(), reply.fence.job.value(),
+                 message.shard_failed().step(), message.shard_failed().file(), message.shard_failed().message());
+  }
   if (message.has_failure()) {
     spdlog::warn("worker {}: job {}, step {}: {}", options_.worker.value(), reply.fence.job.value(),
                  message.failure().step(), message.failure().message());
@@ -325,6 +375,8 @@ void Agent::Handle(const ExecutorReply& reply) {
 void Agent::BeginGeneration(const std::string& reason) {
   executor_.interrupts().Interrupt(generation_, absl::AbortedError(reason));
   ++generation_;
+  awaited_write_.reset();
+  unsent_shard_.reset();
   waiting_.erase(std::remove_if(waiting_.begin(), waiting_.end(),
                                 [](const ExecutorCommand& command) { return !MustBeDone(command); }),
                  waiting_.end());
@@ -343,6 +395,7 @@ void Agent::SubmitNext() {
   busy_ = true;
   ExecutorCommand next = std::move(waiting_.front());
   waiting_.pop_front();
+  if (const auto* commit = std::get_if<CommitCommand>(&next.body)) committing_ = Step(commit->commit.record().step());
   executor_.Submit(std::move(next));
 }
 

@@ -33,9 +33,10 @@ struct AgentStatus {
 
 // A worker's life, from its start to its end, over any number of sessions and jobs: keeps itself in session with the
 // coordinator (SessionKeeper) and does what the coordinator's messages say (worker.proto), in their order and one at a
-// time. Three threads: one reads the session into the inbox; the agent's own is a state machine over the inbox and the
-// clock, and never waits for a device, a peer or a file; the executor's has the device and answers into the inbox. Only
-// Abort, Release and a new AssignStages overtake what is under way. Without a session what is under way goes on and
+// time. Four threads: one reads the session into the inbox; the agent's own is a state machine over the inbox and the
+// clock, and never waits for a device, a peer or a file; the executor's has the device and answers into the inbox; one
+// writes snapshots, beside what the executor does. Only Abort, Release and a new AssignStages overtake what is under
+// way. Without a session what is under way goes on and
 // nothing else is started; without a lease it is interrupted. Public methods: any thread.
 class Agent {
  public:
@@ -56,6 +57,12 @@ class Agent {
   AgentStatus status() const;
 
  private:
+  // To be written from a snapshot whose commit may still be under way.
+  struct AwaitedWrite {
+    TransportFence fence;
+    v1::WriteCheckpoint order;
+  };
+
   Agent(AgentOptions options, SessionDialer dialer);
   void Loop();
   void End(const absl::Status& why);
@@ -77,6 +84,9 @@ class Agent {
   void NoteEndOfOtherJob(const v1::Fence& fence);
   // Of the epoch assigned; Commit of the job held.
   void HandleOrder(v1::CoordinatorMessage& message);
+  void HandleWrite(const v1::Fence& fence, v1::WriteCheckpoint& order);
+  void RefuseWrite(const AwaitedWrite& write, const absl::Status& status);
+  void BeginAwaitedWrite();
   void Handle(const ExecutorReply& reply);
   void HandleWelcome(const v1::Welcome& welcome);
   void HandleDismiss();
@@ -113,6 +123,10 @@ class Agent {
   uint64_t generation_ = 0;       // see ExecutorCommand
   std::deque<ExecutorCommand> waiting_;
   bool busy_ = false;  // the executor has a command
+  Step committing_;    // ... to commit this step
+  // Of generation_.
+  std::optional<AwaitedWrite> awaited_write_;
+  std::optional<ExecutorReply> unsent_shard_;  // what became of one, for the next session
   std::optional<std::string> leaving_;
   bool stopped_ = false;
 

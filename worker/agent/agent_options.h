@@ -15,6 +15,7 @@
 #include "stagecoach/v1/plan.pb.h"
 #include "worker/agent/job_log.h"
 #include "worker/agent/session_rules.h"
+#include "worker/checkpoint/state_restorer.h"
 #include "worker/data/batch_source.h"
 #include "worker/device/device_factory.h"
 #include "worker/model/stage.h"
@@ -54,6 +55,7 @@ struct AgentOptions {
   BatchSourceFactory batch_source_factory{};
   StageStateFactory stage_state_factory{};
   StageFactory stage_factory{};
+  StateRestorer state_restorer = RestoreStates;
   FileSystem& files = FileSystem::Posix();
 
   const Clock& clock = Clock::Real();

@@ -113,18 +113,15 @@ TEST_F(AgentTest, WritesItsShard) {
   harness_.Connect();
   harness_.PrepareStep(1);
   harness_.Commit(1);
-  v1::CoordinatorMessage write;
-  write.mutable_write_checkpoint()->set_step(1);
-  write.mutable_write_checkpoint()->set_directory(directory.path());
-  write.mutable_write_checkpoint()->set_file("shard0.safetensors");
-  harness_.Send(0, write);
+  harness_.Send(0, AgentHarness::WriteCheckpoint(1, directory.path(), /*from_snapshot=*/false));
   const v1::WorkerMessage written = harness_.Receive(0);
   ASSERT_TRUE(written.has_shard_written()) << written.ShortDebugString();
-  EXPECT_EQ(written.shard_written().file(), "shard0.safetensors");
+  EXPECT_EQ(written.shard_written().file(), "shard.safetensors");
   EXPECT_EQ(written.shard_written().tensors_size(), 1);
-  write.mutable_write_checkpoint()->set_step(2);
-  harness_.Send(0, write);
-  ExpectFailure(0, absl::StatusCode::kFailedPrecondition, "asked for a checkpoint of step 2");
+  harness_.Send(0, AgentHarness::WriteCheckpoint(2, directory.path(), /*from_snapshot=*/false));
+  const v1::ShardFailed failed = harness_.Receive(0).shard_failed();
+  EXPECT_EQ(failed.code(), static_cast<int>(absl::StatusCode::kFailedPrecondition));
+  EXPECT_THAT(failed.message(), HasSubstr("asked for a checkpoint of step 2"));
 }
 
 TEST_F(AgentTest, DropsWhatIsOlderThanWhatItKnows) {

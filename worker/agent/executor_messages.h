@@ -30,6 +30,7 @@ struct RunCommand {
 struct CommitCommand {
   v1::CommitStep commit;
 };
+// From the state. What is to be written from a snapshot is no command: see ExecutorThread::WriteSnapshot.
 struct WriteShardCommand {
   v1::WriteCheckpoint order;
 };
@@ -82,6 +83,13 @@ struct AbortedReply {
   Step prepared_step;
 };
 
+// There is no shard, and all else goes on.
+struct ShardFailure {
+  absl::Status status;
+  Step step;
+  std::string file;
+};
+
 struct ExecutorFailure {
   absl::Status status;
   Step step;
@@ -90,11 +98,11 @@ struct ExecutorFailure {
 
 struct ExecutorReply {
   uint64_t generation = 0;  // of the command
-  TransportFence fence;     // of the command
+  TransportFence fence{};   // of the command
   bool is_verdict = false;  // the command carried one: its failure matters even when late
-  std::variant<ReleasedReply, PreparedReply, ConnectedReply, RanReply, AppliedReply, ShardReply, AbortedReply,
-               ExecutorFailure>
-      body;
+  std::variant<ReleasedReply, PreparedReply, ConnectedReply, RanReply, AppliedReply, ShardReply, ShardFailure,
+               AbortedReply, ExecutorFailure>
+      body{};
 };
 
 }  // namespace stagecoach

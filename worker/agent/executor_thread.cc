@@ -1,19 +1,36 @@
 #include "worker/agent/executor_thread.h"
 
 #include <limits>
+#include <map>
+#include <string>
 #include <utility>
 
 #include "common/check.h"
+#include "common/log.h"
+#include "common/snapshots.h"
 #include "common/status_macros.h"
 #include "worker/checkpoint/shard_writer.h"
+#include "worker/checkpoint/state_source.h"
 
 namespace stagecoach {
+namespace {
 
-ExecutorThread::ExecutorThread(const AgentOptions& options, std::function<void()> on_reply)
+// For a shard that is being written to come to its end once it is interrupted. A disk that needs longer is lost.
+constexpr absl::Duration kShardTimeout = absl::Seconds(30);
+constexpr absl::Duration kInterruptInterval = absl::Milliseconds(20);
+
+ShardIdentity IdentityOf(const TransportFence& fence) {
+  return {.job = fence.job, .epoch = fence.epoch, .incarnation = fence.incarnation};
+}
+
+}  // namespace
+
+ExecutorThread::ExecutorThread(const AgentOptions& options, Tells tells)
     : options_(options),
-      on_reply_(std::move(on_reply)),
+      tells_(std::move(tells)),
       interrupts_(options.clock),
       held_(options),
+      snapshots_(options.files),
       thread_("executor", [this] { Loop(); }) {}
 
 ExecutorThread::~ExecutorThread() {
@@ -61,16 +78,36 @@ void ExecutorThread::Loop() {
       progress_.applied_step = held_.applied_step();
       progress_.prepared_step = held_.prepared_step();
     }
-    on_reply_();
+    tells_.reply();
   }
   // On this thread, as all else that touches the device.
   DestroyEpoch();
+  snapshots_.Stop(absl::InfiniteDuration()).IgnoreError();
+  ReleaseState();
+}
+
+absl::Status ExecutorThread::StopSnapshots(uint64_t generation) {
+  const absl::Duration deadline = Clock::Real().Now() + kShardTimeout;
+  while (true) {
+    const absl::Status stopped = snapshots_.Stop(kInterruptInterval);
+    if (!absl::IsDeadlineExceeded(stopped) || Clock::Real().Now() >= deadline) return stopped;
+    STAGECOACH_RETURN_IF_ERROR(interrupts_.Check(generation));
+  }
+}
+
+// A buffer that a disk still reads from is freed with the next state.
+void ExecutorThread::ReleaseState() {
+  if (const absl::Status stopped = snapshots_.Stop(kShardTimeout); stopped.ok()) {
+    snapshots_.Free();
+  } else {
+    spdlog::warn("worker {}: {}", options_.worker.value(), std::string(stopped.message()));
+  }
   held_.Release();
 }
 
 ExecutorThread::ReplyBody ExecutorThread::Execute(const ExecutorCommand& /*command*/, ReleaseCommand& /*release*/) {
   DestroyEpoch();
-  held_.Release();
+  ReleaseState();
   return ReleasedReply{};
 }
 
@@ -84,7 +121,15 @@ absl::StatusOr<PreparedReply> ExecutorThread::Prepare(const ExecutorCommand& com
   DestroyEpoch();
   const auto assignment = std::make_shared<const v1::AssignStages>(std::move(prepare.assignment));
   // Even when interrupted: the assignment may carry the verdict of what is prepared.
+  STAGECOACH_RETURN_IF_ERROR(held_.ApplyIfPrepared(assignment->last_commit()));
+  STAGECOACH_RETURN_IF_ERROR(StopSnapshots(command.generation));
+  const bool takes_snapshots = TakesSnapshots(assignment->spec().checkpoint());
+  // Before a new state is built: there is room for one of each.
+  if (!takes_snapshots || !held_.CanKeep(*assignment)) snapshots_.Free();
   STAGECOACH_RETURN_IF_ERROR(held_.Prepare(assignment, interrupts_, command.generation));
+  if (takes_snapshots && !snapshots_.is_allocated()) {
+    STAGECOACH_RETURN_IF_ERROR(snapshots_.Allocate(held_.device(), held_.states()));
+  }
   STAGECOACH_ASSIGN_OR_RETURN(std::unique_ptr<WorkerEpoch> epoch, WorkerEpoch::Create({.options = options_,
                                                                                        .device = held_.device(),
                                                                                        .states = held_.states(),
@@ -141,34 +186,71 @@ ExecutorThread::ReplyBody ExecutorThread::Execute(const ExecutorCommand& /*comma
 absl::StatusOr<AppliedReply> ExecutorThread::Commit(const v1::CommitStep& commit) {
   STAGECOACH_RETURN_IF_ERROR(held_.Commit(commit.record()));
   AppliedReply reply{.step = Step(commit.record().step()), .num_updates = held_.num_updates(), .digests = {}};
-  if (!commit.want_digests()) return reply;
   for (StageState* state : held_.states()) {
+    if (!commit.want_digests()) break;
     for (const StateTensor& tensor : state->tensors()) {
       if (!tensor.owned) continue;
       STAGECOACH_ASSIGN_OR_RETURN(const TensorDigest digest, state->Digest(held_.stream(), tensor.tensor));
       reply.digests.push_back({&tensor, digest});
     }
   }
+  if (commit.snapshot()) TakeSnapshot(reply);
   return reply;
 }
 
+// The step is applied whether or not there is a copy of it: whoever asks for its shard is told.
+void ExecutorThread::TakeSnapshot(const AppliedReply& applied) {
+  std::map<std::string, TensorDigest> digests;
+  for (const AppliedReply::Digest& digest : applied.digests) digests.emplace(digest.tensor->name, digest.digest);
+  const absl::Duration start = Clock::Real().Now();
+  if (const absl::Status taken = snapshots_.Take(held_.stream(), std::move(digests)); !taken.ok()) {
+    spdlog::warn("worker {}: no snapshot of step {}: {}", options_.worker.value(), applied.step.value(),
+                 std::string(taken.message()));
+    return;
+  }
+  spdlog::info("worker {}: snapshot of step {} in {:.3f} s", options_.worker.value(), applied.step.value(),
+               absl::ToDoubleSeconds(Clock::Real().Now() - start));
+}
+
 ExecutorThread::ReplyBody ExecutorThread::Execute(const ExecutorCommand& command, WriteShardCommand& write) {
-  absl::Status status = interrupts_.Check(command.generation);
-  if (status.ok() && !held_.has_state()) status = absl::FailedPreconditionError("no state is held");
-  const Step step(write.order.step());
-  if (!status.ok()) return ExecutorFailure{status, step, ""};
-  const TransportFence& fence = command.fence;
-  ShardWriter writer(options_.files, held_.device(),
-                     {.job = fence.job, .epoch = fence.epoch, .incarnation = fence.incarnation});
-  absl::StatusOr<v1::ShardWritten> written =
-      writer.Write(held_.stream(), held_.states(), write.order,
-                   [this, generation = command.generation] { return interrupts_.Check(generation); });
-  if (!written.ok()) return ExecutorFailure{WithContext(written.status(), "writing a shard"), step, ""};
+  absl::StatusOr<v1::ShardWritten> written = WriteShard(command, write.order);
+  if (!written.ok()) return ShardFailure{written.status(), Step(write.order.step()), write.order.file()};
   return ShardReply{*std::move(written)};
+}
+
+absl::StatusOr<v1::ShardWritten> ExecutorThread::WriteShard(const ExecutorCommand& command,
+                                                            const v1::WriteCheckpoint& order) {
+  STAGECOACH_RETURN_IF_ERROR(interrupts_.Check(command.generation));
+  if (!held_.has_state()) return absl::FailedPreconditionError("no state is held");
+  if (snapshots_.is_writing()) return absl::ResourceExhaustedError("another shard is being written");
+  const std::vector<StageState*> states = held_.states();
+  STAGECOACH_ASSIGN_OR_RETURN(const std::unique_ptr<StateSource> source,
+                              StateSource::Create(held_.device(), held_.stream(), states, Step(order.step())));
+  return ShardWriter(options_.files, IdentityOf(command.fence))
+      .Write(*source, order, [this, generation = command.generation] { return interrupts_.Check(generation); });
+}
+
+absl::Status ExecutorThread::WriteSnapshot(uint64_t generation, const TransportFence& fence,
+                                           const v1::WriteCheckpoint& order) {
+  const auto on_end = [this, generation, fence, step = Step(order.step()),
+                       file = order.file()](absl::StatusOr<v1::ShardWritten> end) {
+    ExecutorReply reply{.generation = generation, .fence = fence};
+    if (end.ok()) {
+      reply.body = ShardReply{*std::move(end)};
+    } else {
+      reply.body = ShardFailure{end.status(), step, file};
+    }
+    tells_.shard(std::move(reply));
+  };
+  return snapshots_.Write({.write = order,
+                           .identity = IdentityOf(fence),
+                           .may_go_on = [this, generation] { return interrupts_.Check(generation); },
+                           .on_end = on_end});
 }
 
 ExecutorThread::ReplyBody ExecutorThread::Execute(const ExecutorCommand& /*command*/, AbortCommand& abort) {
   DestroyEpoch();
+  snapshots_.Drop();
   if (const absl::Status applied = held_.ApplyIfPrepared(abort.last_commit); !applied.ok()) {
     return ExecutorFailure{applied, Step(abort.last_commit.step()), ""};
   }

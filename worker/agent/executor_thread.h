@@ -15,25 +15,34 @@
 #include "worker/agent/held_state.h"
 #include "worker/agent/interrupts.h"
 #include "worker/agent/worker_epoch.h"
+#include "worker/checkpoint/snapshot_writer.h"
 
 namespace stagecoach {
 
 // The thread that owns a worker's device and all that is on it. Takes one command at a time; reports, endpoints and
-// states that an answer points to stay as they are until the next command. Submit and TakeReply are the agent's; the
-// rest is any thread's.
+// states that an answer points to stay as they are until the next command. Snapshots are written by a thread of their
+// own, beside the commands. Submit, TakeReply and WriteSnapshot are the agent's; the rest is any thread's.
 class ExecutorThread {
  public:
-  // `on_reply` is called by the thread when the answer to a command may be taken.
-  ExecutorThread(const AgentOptions& options, std::function<void()> on_reply);
+  // Called by the thread when the answer to a command may be taken; with what became of a snapshot's shard.
+  struct Tells {
+    std::function<void()> reply;
+    std::function<void(ExecutorReply)> shard;
+  };
+  ExecutorThread(const AgentOptions& options, Tells tells);
   ~ExecutorThread();  // interrupts, and waits for the thread
 
   // Only when the last answer has been taken.
   void Submit(ExecutorCommand command);
   ExecutorReply TakeReply();
 
+  // Begins to write the snapshot that the commit of the order's step has taken, which must have been answered: tells of
+  // a ShardReply or a ShardFailure, once. Errors of SnapshotWriter::Write.
+  absl::Status WriteSnapshot(uint64_t generation, const TransportFence& fence, const v1::WriteCheckpoint& order);
+
   // Commands of the generations interrupted that prepare, connect, run or write return within 100 ms (building a state
-  // and writing a shard: after the tensor under way), or fail when they come. Commits go on: applying cannot be
-  // cancelled.
+  // and writing a shard: after the tensor or the piece under way), or fail when they come. Commits go on: applying
+  // cannot be cancelled.
   Interrupts& interrupts() { return interrupts_; }
 
   // Where the program is that runs; none: none runs.
@@ -60,18 +69,25 @@ class ExecutorThread {
 
   absl::StatusOr<PreparedReply> Prepare(const ExecutorCommand& command, PrepareCommand& prepare);
   absl::StatusOr<AppliedReply> Commit(const v1::CommitStep& commit);
+  void TakeSnapshot(const AppliedReply& applied);
+  absl::StatusOr<v1::ShardWritten> WriteShard(const ExecutorCommand& command, const v1::WriteCheckpoint& order);
+  // Ends what is being written and drops the snapshot. DEADLINE_EXCEEDED: the disk does not let go of it. The reason of
+  // an interrupt of `generation` that comes meanwhile.
+  absl::Status StopSnapshots(uint64_t generation);
+  void ReleaseState();
   absl::Status CheckMayRun(const ExecutorCommand& command, const v1::RunStep& order) const;
   void DestroyEpoch();
 
   const AgentOptions& options_;
-  const std::function<void()> on_reply_;
+  const Tells tells_;
   MessageQueue<ExecutorCommand> commands_{1};
   ExecutorReply reply_;  // handed over by on_reply_ and Submit
 
   Interrupts interrupts_;
 
-  // Of the thread. The epoch uses the state's device.
+  // Of the thread. The snapshot is of the state; the epoch uses the state's device.
   HeldState held_;
+  SnapshotWriter snapshots_;
   std::unique_ptr<WorkerEpoch> epoch_;
   std::unique_ptr<Interrupts::Registration> epoch_interrupt_;
 

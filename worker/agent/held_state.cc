@@ -21,14 +21,12 @@ absl::Status HeldState::Prepare(std::shared_ptr<const v1::AssignStages> assignme
   STAGECOACH_RETURN_IF_ERROR(CheckAssignment(*assignment));
   STAGECOACH_RETURN_IF_ERROR(interrupts.Check(generation));
   const Step last_commit(assignment->last_commit().step());
-  const bool can_keep = threads_ == assignment->threads() && HasSameLayers(assignment->program()) &&
-                        std::all_of(states_.begin(), states_.end(),
-                                    [&](const auto& state) { return state->applied_step() == last_commit; });
-  if (!can_keep && last_commit != Step(0)) {
+  const bool can_keep = CanKeep(*assignment);
+  if (!can_keep && last_commit != Step(0) && !assignment->has_restore()) {
     return absl::FailedPreconditionError(absl::StrCat(
         "the stages' state at step ", last_commit.value(), " is not here (",
         states_.empty() ? std::string("none is") : absl::StrCat("that of step ", applied_step().value(), " is"),
-        "), and it cannot be read from a checkpoint: start the job again"));
+        "), and there is no checkpoint to read it from: start the job again"));
   }
   prepared_step_ = Step(0);
   return can_keep ? absl::OkStatus() : Build(std::move(assignment), interrupts, generation);
@@ -48,6 +46,13 @@ absl::Status HeldState::CheckAssignment(const v1::AssignStages& assignment) cons
     }
   }
   return absl::OkStatus();
+}
+
+bool HeldState::CanKeep(const v1::AssignStages& assignment) const {
+  const Step last_commit(assignment.last_commit().step());
+  return threads_ == assignment.threads() && HasSameLayers(assignment.program()) &&
+         std::all_of(states_.begin(), states_.end(),
+                     [&](const auto& state) { return state->applied_step() == last_commit; });
 }
 
 bool HeldState::HasSameLayers(const v1::StageProgram& program) const {
@@ -87,6 +92,18 @@ absl::Status HeldState::Build(std::shared_ptr<const v1::AssignStages> assignment
         options_.stage_state_factory(*device_, *stream, assignment->spec(), assignment->graph(),
                                      LayerIndex(stage.first_layer()), LayerIndex(stage.last_layer())));
     states.push_back(std::move(state));
+  }
+  if (assignment->has_restore()) {
+    std::vector<StageState*> to_restore;
+    for (const auto& state : states) to_restore.push_back(state.get());
+    const std::function<absl::Status()> may_go_on = [&] { return interrupts.Check(generation); };
+    STAGECOACH_RETURN_IF_ERROR(WithContext(options_.state_restorer({.files = options_.files,
+                                                                    .device = *device_,
+                                                                    .stream = *stream,
+                                                                    .states = to_restore,
+                                                                    .assignment = *assignment,
+                                                                    .may_go_on = may_go_on}),
+                                           "restoring the stages' state"));
   }
   states_ = std::move(states);
   built_from_ = std::move(assignment);

@@ -21,11 +21,15 @@ class HeldState {
   explicit HeldState(const AgentOptions& options) : options_(options) {}
 
   // Applies `assignment.last_commit` if it is the verdict of what is prepared, and drops what was prepared otherwise:
-  // the verdict is known. Then keeps the stages' state if it is of the same layers and at the right step, or builds it
-  // by the initializers. FAILED_PRECONDITION: neither is possible, and nothing has been dropped. Errors of the
-  // factories. The reason of an interrupt of `generation`: it came before the state was built, but not before the
-  // verdict was applied.
+  // the verdict is known. Then keeps the stages' state if it CanKeep it, or builds it, and restores it from the
+  // checkpoint that the assignment names; without one the initializers make it, before the first step.
+  // FAILED_PRECONDITION: neither is possible, and nothing has been dropped. Errors of the factories and of the
+  // restorer: then no state is held. The reason of an interrupt of `generation`: it came before the state was built,
+  // but not before the verdict was applied.
   absl::Status Prepare(std::shared_ptr<const v1::AssignStages> assignment, Interrupts& interrupts, uint64_t generation);
+  // Whether the state that is held, once the assignment's verdict is applied, is that of the assignment's stages at its
+  // last commit.
+  bool CanKeep(const v1::AssignStages& assignment) const;
   // If `record` is the verdict of what is prepared. Otherwise all is kept as it is.
   absl::Status ApplyIfPrepared(const v1::CommitRecord& record);
   // FAILED_PRECONDITION: the step is neither prepared nor applied.

@@ -11,11 +11,15 @@
 #include "absl/status/statusor.h"
 #include "common/message_queue.h"
 #include "stagecoach/v1/worker.pb.h"
+#include "worker/agent/executor_messages.h"
 
 namespace stagecoach {
 
 // What the agent's thread is told, in order.
 struct ReplyIsThere {};  // of the executor's thread
+struct ShardEnded {      // what became of a snapshot's shard
+  ExecutorReply reply;
+};
 struct FromSession {
   uint64_t session = 0;                            // its number
   absl::StatusOr<v1::CoordinatorMessage> message;  // an error: it has ended, and why
@@ -25,7 +29,7 @@ struct LeaveRequested {
 };
 struct StopRequested {};
 
-using InboxItem = std::variant<ReplyIsThere, LeaveRequested, StopRequested, FromSession>;
+using InboxItem = std::variant<ReplyIsThere, ShardEnded, LeaveRequested, StopRequested, FromSession>;
 using Inbox = MessageQueue<InboxItem>;
 
 // What answers or ends must arrive even while a flood fills the inbox: the agent's thread empties it.

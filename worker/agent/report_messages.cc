@@ -126,6 +126,16 @@ v1::WorkerMessage ToMessage(const ShardReply& reply) {
   return message;
 }
 
+v1::WorkerMessage ToMessage(const ShardFailure& failure) {
+  v1::WorkerMessage message;
+  v1::ShardFailed& failed = *message.mutable_shard_failed();
+  failed.set_step(failure.step.value());
+  failed.set_file(ValidUtf8(failure.file, kMaxMessageBytes));
+  failed.set_code(static_cast<int32_t>(failure.status.code()));
+  failed.set_message(ValidUtf8(failure.status.message(), kMaxMessageBytes));
+  return message;
+}
+
 v1::WorkerMessage ToMessage(const AbortedReply& reply) {
   v1::WorkerMessage message;
   message.mutable_aborted()->set_applied_step(reply.applied_step.value());

@@ -18,6 +18,7 @@ v1::WorkerMessage ToMessage(const ConnectedReply& reply);
 v1::WorkerMessage ToMessage(const RanReply& reply);  // StepPrepared or EvaluationDone
 v1::WorkerMessage ToMessage(const AppliedReply& reply);
 v1::WorkerMessage ToMessage(const ShardReply& reply);
+v1::WorkerMessage ToMessage(const ShardFailure& failure);
 v1::WorkerMessage ToMessage(const AbortedReply& reply);
 v1::WorkerMessage ToMessage(const ExecutorFailure& failure);
 

@@ -3,69 +3,18 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <deque>
-
 #include "formats/checkpoint.h"
 #include "formats/checkpoint_manifest.h"
 #include "formats/safetensors.h"
 #include "tests/testing/fault_file_system.h"
 #include "tests/testing/temporary_directory.h"
-#include "worker/device/host_device.h"
+#include "tests/testing/worker/tensors_only_state.h"
+#include "worker/checkpoint/state_source.h"
 
 namespace stagecoach {
 namespace {
 
 using testing::HasSubstr;
-
-class FakeDevice final : public HostDevice {
- public:
-  explicit FakeDevice(bool host_addressable = true) : HostDevice({}), capabilities_(HostDevice::capabilities()) {
-    capabilities_.kind = "fake";
-    capabilities_.host_addressable = host_addressable;
-  }
-  const DeviceCapabilities& capabilities() const override { return capabilities_; }
-  TensorOperations& operations() override { std::abort(); }
-
- private:
-  DeviceCapabilities capabilities_;
-};
-
-// Tensors, a step and nothing else.
-class FakeStageState final : public StageState {
- public:
-  template <typename T>
-  void Add(const std::string& name, v1::DType dtype, std::vector<int64_t> dims, const std::vector<T>& values) {
-    std::string& bytes = memory_.emplace_back(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
-    StateTensor& tensor = tensors_.emplace_back();
-    tensor.name = name;
-    tensor.tensor = Tensor::Of(bytes.data(), dtype, {});
-    for (const int64_t dim : dims) tensor.tensor.dims[static_cast<size_t>(tensor.tensor.rank++)] = dim;
-  }
-  StateTensor& last() { return tensors_.back(); }
-  TensorDigest error_of_digest;
-  Step step = Step(20);
-
-  Step applied_step() const override { return step; }
-  uint64_t num_updates() const override { return 19; }
-  std::span<const StateTensor> tensors() const override { return tensors_; }
-  absl::StatusOr<TensorDigest> Digest(Stream& /*stream*/, const Tensor& tensor) override {
-    return DigestBytes({tensor.as<const std::byte>(), tensor.bytes()}) + error_of_digest;
-  }
-
-  const StageStateBytes& bytes() const override { return bytes_; }
-  std::span<const Parameter> parameters(LayerIndex /*layer*/) const override { return {}; }
-  absl::Status EnqueueZeroGradients(Stream& /*stream*/) override { return absl::OkStatus(); }
-  Tensor tied_gradient() const override { return {}; }
-  absl::Status EnqueueReduceTie(Stream& /*stream*/, const Tensor& /*other*/) override { return absl::OkStatus(); }
-  absl::StatusOr<GradientReport> ReportGradients(Stream& /*stream*/) override { return GradientReport{}; }
-  absl::Status Update(Stream& /*stream*/, const v1::CommitRecord& /*record*/) override { return absl::OkStatus(); }
-
- private:
-  const StageStateBytes bytes_ = {};
-  std::deque<std::string> memory_;
-  std::vector<StateTensor> tensors_;
-};
 
 class ShardWriterTest : public testing::Test {
  protected:
@@ -83,8 +32,9 @@ class ShardWriterTest : public testing::Test {
   absl::StatusOr<v1::ShardWritten> Write(Device& device, std::vector<StageState*> states) {
     const auto stream = device.CreateStream();
     EXPECT_TRUE(stream.ok());
-    return ShardWriter(files_, device, {JobId("job"), Epoch(3), Incarnation(77)})
-        .Write(**stream, states, order_, may_go_on_);
+    const auto source = StateSource::Create(device, **stream, states, Step(order_.step()));
+    if (!source.ok()) return source.status();
+    return ShardWriter(files_, {JobId("job"), Epoch(3), Incarnation(77)}).Write(**source, order_, may_go_on_);
   }
   absl::StatusOr<v1::ShardWritten> Write() { return Write(device_, {&state_}); }
   std::function<absl::Status()> may_go_on_ = [] { return absl::OkStatus(); };
@@ -92,8 +42,8 @@ class ShardWriterTest : public testing::Test {
 
   TemporaryDirectory directory_;
   FaultFileSystem files_;
-  FakeDevice device_;
-  FakeStageState state_;
+  HostMemoryDevice device_;
+  TensorsOnlyState state_;
   v1::WriteCheckpoint order_;
 };
 
@@ -145,7 +95,7 @@ TEST_F(ShardWriterTest, TheReceiptMakesACheckpointThatVerifies) {
 }
 
 TEST_F(ShardWriterTest, WritesAllStagesOfAWorkerIntoOneFile) {
-  FakeStageState other;
+  TensorsOnlyState other;
   other.Add<float>("c", v1::DTYPE_F32, {1}, {8});
   const auto written = Write(device_, {&state_, &other});
   ASSERT_TRUE(written.ok()) << written.status();
@@ -163,7 +113,7 @@ TEST_F(ShardWriterTest, RefusesAnotherStep) {
 }
 
 TEST_F(ShardWriterTest, RefusesMemoryThatTheHostCannotRead) {
-  FakeDevice far(false);
+  HostMemoryDevice far(false);
   EXPECT_EQ(Write(far, {&state_}).status().code(), absl::StatusCode::kFailedPrecondition);
   ExpectNoFile();
 }
@@ -195,8 +145,56 @@ TEST_F(ShardWriterTest, AFullDiskAndInputOutputErrorsLeaveNoFile) {
   EXPECT_EQ(Write().status().code(), absl::StatusCode::kPermissionDenied);
 }
 
+TEST_F(ShardWriterTest, ReservesTheSpaceBeforeItWrites) {
+  files_.Add({FileOperation::kReserve, "stage-00000", 0, absl::ResourceExhaustedError("No space left on device")});
+  files_.Add({FileOperation::kAppend, "stage-00000", 0, absl::UnknownError("nothing may be written")});
+  EXPECT_EQ(Write().status().code(), absl::StatusCode::kResourceExhausted);
+  ExpectNoFile();
+}
+
+TEST_F(ShardWriterTest, AnErrorInTheMiddleLeavesNoFile) {
+  files_.Add({FileOperation::kAppend, "stage-00000", 2, absl::UnknownError("Input/output error")});
+  const absl::Status status = Write().status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnknown);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("stage-00000.safetensors: Input/output error"));
+  ExpectNoFile();
+}
+
+TEST_F(ShardWriterTest, WhoMayNoLongerWriteWhenAllIsOnDiskGetsNoFile) {
+  bool synced = false;
+  may_go_on_ = [&] { return synced ? absl::AbortedError("the lease is over") : absl::OkStatus(); };
+  files_.on_sync = [&] { synced = true; };
+  EXPECT_EQ(Write().status().code(), absl::StatusCode::kAborted);
+  EXPECT_TRUE(synced);
+  ExpectNoFile();
+}
+
+TEST_F(ShardWriterTest, WritesALargeTensorInPiecesWithOneDigest) {
+  TensorsOnlyState large;
+  std::vector<float> values(3 * (1 << 18) + 5);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  large.Add<float>("large", v1::DTYPE_F32, {static_cast<int64_t>(values.size())}, values);
+  int asked = 0;
+  may_go_on_ = [&] {
+    ++asked;
+    return absl::OkStatus();
+  };
+  const auto written = Write(device_, {&large});
+  ASSERT_TRUE(written.ok()) << written.status();
+  EXPECT_EQ(asked, 6);  // before the file, four pieces, before its name
+  const TensorDigest digest = DigestBytes(std::as_bytes(std::span(values)));
+  EXPECT_EQ(written->tensors(0).low(), digest.words[0]);
+  EXPECT_EQ(written->tensors(0).high(), digest.words[1]);
+  const auto reader = SafetensorsReader::Open(files_, directory_.Path("stage-00000.safetensors"));
+  ASSERT_TRUE(reader.ok()) << reader.status();
+  std::vector<float> read(values.size());
+  ASSERT_TRUE(reader->Read(*reader->Find("large"), 0, std::as_writable_bytes(std::span(read))).ok());
+  EXPECT_EQ(read, values);
+}
+
 TEST_F(ShardWriterTest, StopsBeforeAnyTensorAndBeforeTheFileGetsItsName) {
-  for (int allowed = 0; allowed <= 3; ++allowed) {
+  // Before the file is made, each of the tensors, and the name.
+  for (int allowed = 0; allowed <= 4; ++allowed) {
     may_go_on_ = [left = allowed]() mutable {
       return left-- > 0 ? absl::OkStatus() : absl::AbortedError("the lease is over");
     };

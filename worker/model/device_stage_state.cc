@@ -63,6 +63,15 @@ absl::StatusOr<std::unique_ptr<StageState>> StageState::Create(Device& device, S
   return DeviceStageState::Create(device, stream, spec, graph, first_layer, last_layer);
 }
 
+absl::Status CheckMayStartFrom(const StageState& state, Step step, uint64_t num_updates) {
+  if (state.applied_step() != Step(0)) {
+    return absl::FailedPreconditionError(absl::StrCat("the stage is at step ", state.applied_step().value(),
+                                                      " and cannot start from step ", step.value()));
+  }
+  if (num_updates <= step.value()) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(num_updates, " updates in ", step.value(), " steps"));
+}
+
 absl::StatusOr<std::unique_ptr<DeviceStageState>> DeviceStageState::Create(Device& device, Stream& stream,
                                                                            const v1::JobSpec& spec,
                                                                            const v1::ModelGraph& graph,
@@ -277,6 +286,14 @@ absl::Status DeviceStageState::Update(Stream& stream, const v1::CommitRecord& re
     return absl::InvalidArgumentError(absl::StrCat("the commit record of step ", step.value(), " has no verdict"));
   }
   applied_step_ = step;
+  return absl::OkStatus();
+}
+
+absl::Status DeviceStageState::StartFrom(Step step, uint64_t num_updates) {
+  STAGECOACH_RETURN_IF_ERROR(CheckMayStartFrom(*this, step, num_updates));
+  if (next_update_ != 0) return absl::FailedPreconditionError("an update of the stage has begun");
+  applied_step_ = step;
+  num_updates_ = num_updates;
   return absl::OkStatus();
 }
 

@@ -26,6 +26,7 @@ class DeviceStageState : public StageState {
   absl::Status EnqueueReduceTie(Stream& stream, const Tensor& other) override;
   absl::StatusOr<GradientReport> ReportGradients(Stream& stream) override;
   absl::Status Update(Stream& stream, const v1::CommitRecord& record) override;
+  absl::Status StartFrom(Step step, uint64_t num_updates) override;
   const StageStateBytes& bytes() const override { return bytes_; }
   Step applied_step() const override { return applied_step_; }
   uint64_t num_updates() const override { return num_updates_; }

@@ -81,6 +81,12 @@ class StageState {
   // updates does not follow this state's. INVALID_ARGUMENT: no verdict, or numbers that make no update.
   virtual absl::Status Update(Stream& stream, const v1::CommitRecord& record) = 0;
 
+  // The caller has written the values of every tensor of tensors(), tied copies included, as they were after `step`
+  // steps with `num_updates` updates: the state goes on from there, as if it had made those steps itself. Waits for
+  // nothing: the caller has seen to it that its writing is complete. FAILED_PRECONDITION: the state is not as Create
+  // made it, but at a step of its own. INVALID_ARGUMENT: more updates than steps.
+  virtual absl::Status StartFrom(Step step, uint64_t num_updates) = 0;
+
   virtual const StageStateBytes& bytes() const = 0;
   virtual Step applied_step() const = 0;
   virtual uint64_t num_updates() const = 0;
@@ -88,6 +94,9 @@ class StageState {
   virtual std::span<const StateTensor> tensors() const = 0;
   virtual absl::StatusOr<TensorDigest> Digest(Stream& stream, const Tensor& tensor) = 0;
 };
+
+// The errors of StageState::StartFrom.
+absl::Status CheckMayStartFrom(const StageState& state, Step step, uint64_t num_updates);
 
 }  // namespace stagecoach
 

@@ -341,6 +341,43 @@ TEST_P(StageStateTest, AnInterruptedUpdateIsFinishedNotRepeated) {
   EXPECT_EQ(bench.StateDigests(), whole.StateDigests());
 }
 
+TEST_P(StageStateTest, StartsFromAStepThatSomeoneElseHasMade) {
+  const SmallModel model;
+  const auto trained = Create(model, 0, 4);
+  FillGradients(*trained, 0, 4, 0.5);
+  ASSERT_TRUE(trained->Update(*stream_, Apply(1, 1)).ok());
+  ASSERT_TRUE(trained->Update(*stream_, Skip(2, 1)).ok());
+  const auto restored = Create(model, 0, 4);
+  for (size_t i = 0; i < trained->tensors().size(); ++i) {
+    WriteValues(restored->tensors()[i].tensor, ValuesOf(trained->tensors()[i].tensor));
+  }
+  ASSERT_TRUE(restored->StartFrom(Step(2), 1).ok());
+  EXPECT_EQ(restored->applied_step(), Step(2));
+  EXPECT_EQ(restored->num_updates(), 1u);
+  for (const auto& state : {trained.get(), restored.get()}) {
+    FillGradients(*state, 0, 4, 0.25);
+    ASSERT_TRUE(state->Update(*stream_, Apply(3, 2)).ok());
+  }
+  for (size_t i = 0; i < trained->tensors().size(); ++i) {
+    EXPECT_EQ(*trained->Digest(*stream_, trained->tensors()[i].tensor),
+              *restored->Digest(*stream_, restored->tensors()[i].tensor))
+        << trained->tensors()[i].name;
+  }
+}
+
+TEST_P(StageStateTest, StartsOnceAndFromAStepThatCanBe) {
+  const auto state = Create(SmallModel(), 1, 2);
+  EXPECT_EQ(state->StartFrom(Step(2), 3).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(state->applied_step(), Step(0));
+  ASSERT_TRUE(state->StartFrom(Step(2), 2).ok());
+  EXPECT_EQ(state->StartFrom(Step(3), 3).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(state->applied_step(), Step(2));
+  FillGradients(*state, 1, 2, 0.5);
+  EXPECT_EQ(state->Update(*stream_, Apply(4, 3)).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_EQ(state->Update(*stream_, Apply(3, 4)).code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_TRUE(state->Update(*stream_, Apply(3, 3)).ok());
+}
+
 TEST_P(StageStateTest, IsNotBuiltOnACancelledStream) {
   SmallModel model;
   const std::unique_ptr<Stream> cancelled = *device_->CreateStream();

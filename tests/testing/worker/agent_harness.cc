@@ -19,7 +19,7 @@ constexpr absl::Duration kLongestSleep = absl::Milliseconds(1);
 
 }  // namespace
 
-AgentHarness::AgentHarness(const PipelineShape& shape) : shape_(shape) {
+AgentHarness::AgentHarness(const PipelineShape& shape, Change change) : shape_(shape), change_(std::move(change)) {
   for (uint32_t rank = 0; rank < shape.num_stages; ++rank) {
     workers_.emplace_back();
     Start(rank);
@@ -59,6 +59,7 @@ AgentOptions AgentHarness::OptionsOf(uint32_t rank) {
                                        const StageState& state) -> absl::StatusOr<std::unique_ptr<Stage>> {
         return std::make_unique<FakeStage>(state, FakeStage::Options{.record = record_calls, .hook = worker.hook});
       },
+      .files = worker.files,
       .clock = clock,
       .session = {.redial = {.first = absl::ZeroDuration(), .longest = absl::ZeroDuration()},
                   .orphan_timeout = std::nullopt},
@@ -70,7 +71,9 @@ AgentOptions AgentHarness::OptionsOf(uint32_t rank) {
 
 void AgentHarness::Start(uint32_t rank) {
   Worker& worker = workers_[rank];
-  worker.agent = Agent::Start(OptionsOf(rank), [&worker]() -> std::unique_ptr<Session> {
+  AgentOptions options = OptionsOf(rank);
+  if (change_) change_(rank, options);
+  worker.agent = Agent::Start(std::move(options), [&worker]() -> std::unique_ptr<Session> {
     auto session = std::make_shared<AcceptedSession>();
     EXPECT_TRUE(worker.dialled.Push(session).ok());
     return std::make_unique<InProcessSession>(
@@ -138,6 +141,7 @@ bool AgentHarness::IsQuiet(uint32_t rank) { return !workers_[rank].session->from
 v1::CoordinatorMessage AgentHarness::AssignStages(uint32_t rank, const v1::CommitRecord& last_commit) {
   v1::CoordinatorMessage message;
   v1::AssignStages& assignment = *message.mutable_assign_stages();
+  *assignment.mutable_spec() = spec;
   *assignment.mutable_graph() = PipelineGraph(shape_);
   *assignment.mutable_program() = PipelineProgram(shape_, rank);
   PipelineShape evaluation = shape_;
@@ -163,10 +167,21 @@ v1::CoordinatorMessage AgentHarness::RunStep(uint32_t rank, uint64_t step, bool 
   return message;
 }
 
-v1::CoordinatorMessage AgentHarness::CommitStep(const v1::CommitRecord& record, bool want_digests) {
+v1::CoordinatorMessage AgentHarness::CommitStep(const v1::CommitRecord& record, bool want_digests, bool snapshot) {
   v1::CoordinatorMessage message;
   *message.mutable_commit_step()->mutable_record() = record;
   message.mutable_commit_step()->set_want_digests(want_digests);
+  message.mutable_commit_step()->set_snapshot(snapshot);
+  return message;
+}
+
+v1::CoordinatorMessage AgentHarness::WriteCheckpoint(uint64_t step, const std::string& directory, bool from_snapshot) {
+  v1::CoordinatorMessage message;
+  v1::WriteCheckpoint& order = *message.mutable_write_checkpoint();
+  order.set_step(step);
+  order.set_directory(directory);
+  order.set_file("shard.safetensors");
+  order.set_from_snapshot(from_snapshot);
   return message;
 }
 

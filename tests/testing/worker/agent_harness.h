@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "common/message_queue.h"
+#include "tests/testing/fault_file_system.h"
 #include "tests/testing/simulated_clock.h"
 #include "tests/testing/worker/fake_stage.h"
 #include "tests/testing/worker/fake_stage_state.h"
@@ -41,11 +42,14 @@ class AgentHarness {
     int num_states = 0;                             // built so far
     int num_devices = 0;
     JobLog log;
+    FaultFileSystem files;
     std::unique_ptr<Agent> agent;
   };
 
-  // Starts all workers and welcomes them.
-  explicit AgentHarness(const PipelineShape& shape);
+  using Change = std::function<void(uint32_t rank, AgentOptions& options)>;
+
+  // Starts all workers and welcomes them. `change` may give them something else than fakes.
+  explicit AgentHarness(const PipelineShape& shape, Change change = {});
 
   Worker& worker(uint32_t rank) { return workers_[rank]; }
   const std::string& endpoint(uint32_t rank) { return endpoints_[rank]; }  // since Assign
@@ -64,7 +68,9 @@ class AgentHarness {
 
   v1::CoordinatorMessage AssignStages(uint32_t rank, const v1::CommitRecord& last_commit = {});
   v1::CoordinatorMessage RunStep(uint32_t rank, uint64_t step, bool evaluation = false) const;
-  static v1::CoordinatorMessage CommitStep(const v1::CommitRecord& record, bool want_digests = false);
+  static v1::CoordinatorMessage CommitStep(const v1::CommitRecord& record, bool want_digests = false,
+                                           bool snapshot = false);
+  static v1::CoordinatorMessage WriteCheckpoint(uint64_t step, const std::string& directory, bool from_snapshot);
   static v1::CoordinatorMessage Abort(const v1::CommitRecord& last_commit = {});
   static v1::CommitRecord Record(uint64_t step, v1::Verdict verdict = v1::VERDICT_APPLY);
 
@@ -78,6 +84,7 @@ class AgentHarness {
   uint64_t epoch = 1;
   uint64_t term = 1;
   uint32_t threads = 1;
+  v1::JobSpec spec;
   v1::Welcome welcome;  // without lease and heartbeats unless set
   SimulatedClock clock;
   bool record_calls = true;  // of stages and data built from now on; false: they do not allocate
@@ -87,6 +94,7 @@ class AgentHarness {
   AgentOptions OptionsOf(uint32_t rank);
 
   const PipelineShape shape_;
+  const Change change_;
   const TransportFactory transports_ = InProcessTransportFactory(std::make_shared<InProcessFabric>());
   std::deque<Worker> workers_;
   std::map<uint32_t, std::string> endpoints_;
