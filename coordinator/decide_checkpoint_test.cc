@@ -320,6 +320,19 @@ TEST_F(DecideCheckpointTest, ADirectoryThatNobodyWaitsForIsRemoved) {
   EXPECT_THAT(harness_.removed_directories, ElementsAre("/checkpoints/2"));
 }
 
+TEST_F(DecideCheckpointTest, AnEpochThatIsEndingIsToldOfNoCheckpoint) {
+  Start(2);
+  ReachStep(2);
+  v1::WorkerMessage failure = harness_.Fenced("a", job_);
+  failure.mutable_failure()->set_code(static_cast<int>(absl::StatusCode::kUnavailable));
+  failure.mutable_failure()->set_message("peer is gone");
+  harness_.Say("a", failure);
+  ASSERT_EQ(progress().phase, Phase::kAborting);
+  harness_.FinishDirectory(std::string("/checkpoints/2"));
+  EXPECT_THAT(harness_.Sent("b", Message::kWriteCheckpoint), IsEmpty());
+  EXPECT_THAT(harness_.removed_directories, ElementsAre("/checkpoints/2"));
+}
+
 TEST_F(DecideCheckpointTest, TwoAnswersOfAWorkerCountOnce) {
   Start(2);
   ReachStep(2);

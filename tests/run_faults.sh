@@ -10,5 +10,6 @@ chaos=(python3 tests/faults/chaos.py "$build/bin")
 "${chaos[@]}" worker-stop --rounds 100
 "${chaos[@]}" worker-term --rounds 20
 "${chaos[@]}" coordinator-kill --rounds 50
+python3 tests/faults/checkpoint_chaos.py "$build/bin" --rounds 200
 python3 tests/faults/leaks.py "$build/bin"
 "$build/bin/simulation" --seeds 1..100000

@@ -2,6 +2,7 @@
 
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -54,7 +55,8 @@ uint64_t BytesOf(const v1::CheckpointManifest& manifest) {
   return bytes;
 }
 
-Finding Look(FileSystem& files, const CheckpointDirectory& checkpoint, bool verify) {
+// Nothing: it was removed meanwhile, by a job that keeps only the newest.
+std::optional<Finding> Look(FileSystem& files, const CheckpointDirectory& checkpoint, bool verify) {
   Finding finding{checkpoint, absl::NotFoundError("it has no manifest"), "INCOMPLETE", ""};
   if (!checkpoint.is_complete) return finding;
   finding.manifest = ReadManifest(files, checkpoint.path);
@@ -62,6 +64,7 @@ Finding Look(FileSystem& files, const CheckpointDirectory& checkpoint, bool veri
   const absl::Status status =
       verify && finding.manifest.ok() ? VerifyCheckpoint(files, checkpoint.path).status() : finding.manifest.status();
   if (status.ok()) return finding;
+  if (absl::IsNotFound(ReadManifest(files, checkpoint.path).status())) return std::nullopt;
   finding.state = "DAMAGED";
   finding.message = std::string(status.message());
   return finding;
@@ -107,7 +110,9 @@ int ListOrVerify(const ListArguments& arguments, bool verify) {
   const absl::StatusOr<std::vector<CheckpointDirectory>> found = CheckpointsAt(files, arguments.path);
   if (!found.ok()) return Fail(found.status());
   std::vector<Finding> findings;
-  for (const CheckpointDirectory& checkpoint : *found) findings.push_back(Look(files, checkpoint, verify));
+  for (const CheckpointDirectory& checkpoint : *found) {
+    if (std::optional<Finding> finding = Look(files, checkpoint, verify)) findings.push_back(*std::move(finding));
+  }
   PrintListing(ListingOf(findings), arguments.output);
   bool all_right = true;
   for (const Finding& finding : findings) {

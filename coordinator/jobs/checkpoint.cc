@@ -118,6 +118,7 @@ void ForgetCheckpoint(JobDecision& decision) {
   // What is already being published may be complete by now.
   if (attempt.stage == Phase::kWritingShards) RemoveRemains(decision);
   attempt.stage = Phase::kNone;
+  decision.progress().checkpoint_due = true;
 }
 
 bool OnDirectoryMade(JobDecision& decision, const DirectoryMade& input) {

@@ -19,7 +19,7 @@ void BeginCheckpoint(JobDecision& decision, bool from_snapshot);
 // Training waits for the checkpoint in the making, or for one that begins now.
 void AwaitCheckpoint(JobDecision& decision);
 
-// The epoch has ended, and the checkpoint that was in the making with it.
+// The epoch has ended, and the checkpoint that was in the making with it: it is due again.
 void ForgetCheckpoint(JobDecision& decision);
 
 // False: at the wrong time or twice; nothing has changed.

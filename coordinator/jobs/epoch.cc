@@ -12,14 +12,6 @@
 namespace stagecoach {
 namespace {
 
-// A checkpoint that was in the making is one that is due.
-void BeginCheckpointsOfEpoch(JobDecision& decision) {
-  JobProgress& progress = decision.progress();
-  progress.checkpoint_due = progress.checkpoint_due || progress.checkpoint.stage != Phase::kNone;
-  ForgetCheckpoint(decision);
-  progress.checkpoint_begun = decision.now();
-}
-
 void Resume(JobDecision& decision, const v1::JobResumed& resumed) {
   v1::JournalEntry entry;
   *entry.mutable_job_resumed() = resumed;
@@ -91,7 +83,8 @@ void StartEpoch(JobDecision& decision) {
     member = std::move(fresh);
   }
   progress.commit_sent = Step();
-  BeginCheckpointsOfEpoch(decision);
+  ForgetCheckpoint(decision);
+  progress.checkpoint_begun = decision.now();
   decision.EnterPhase(Phase::kPreparingStages);
   SendAssignments(decision);
 }

@@ -30,6 +30,7 @@ void EndEpoch(JobDecision& decision, const std::string& reason) {
   ended.set_epoch(decision.history().epoch.value());
   ended.set_reason(reason);
   decision.Append(std::move(entry));
+  ForgetCheckpoint(decision);
 
   for (uint32_t rank = 0; rank < decision.num_members(); ++rank) {
     if (!HasAnswered(decision.said(WorkerRank(rank)))) SendAbort(decision, WorkerRank(rank), reason);
