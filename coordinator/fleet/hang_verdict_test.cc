@@ -260,12 +260,11 @@ TEST(HangVerdictTest, DeadlineIsTwentyPlannedStepsThenFourTimesTheUsual) {
 // Stages in the middle of a step, all heard of.
 class MembersTest : public ::testing::Test {
  protected:
-  MembersTest(uint32_t num_stages, uint32_t num_micro_batches)
-      : pipeline_(MakeSmallPipeline("1f1b", {.num_stages = num_stages, .num_micro_batches = num_micro_batches})) {
+  explicit MembersTest(const testing::SmallPipelineOptions& options) : pipeline_(MakeSmallPipeline("1f1b", options)) {
     input_.now = absl::Seconds(100);
     input_.silent_after = absl::Seconds(kSilentAfter);
     input_.step_seconds = 0.1;
-    for (uint32_t rank = 0; rank < num_stages; ++rank) {
+    for (uint32_t rank = 0; rank < options.num_stages; ++rank) {
       input_.members.push_back({.run = v1::RunState(),
                                 .unmoved_since = input_.now,
                                 .heard_at = input_.now,
@@ -310,7 +309,13 @@ class MembersTest : public ::testing::Test {
 
 class TwoMembersTest : public MembersTest {
  protected:
-  TwoMembersTest() : MembersTest(2, 3) {}
+  TwoMembersTest() : MembersTest({.num_stages = 2, .num_micro_batches = 3}) {}
+};
+
+// Whose channels have one slot each.
+class TwoMembersWithOneSlotTest : public MembersTest {
+ protected:
+  TwoMembersWithOneSlotTest() : MembersTest({.num_stages = 2, .num_micro_batches = 3, .credit_window = 1}) {}
 };
 
 TEST_F(TwoMembersTest, WhoComputesTooLongIsBlamedAndWhoWaitsForItIsNot) {
@@ -378,41 +383,40 @@ TEST_F(TwoMembersTest, TheReceiverOfALostTransferIsBlamed) {
   EXPECT_THAT(Ranks(FindHang(input_)), ElementsAre(0));
 }
 
-// Two receives of the channel are posted; the first has ended. The second decides, and the first says nothing of it.
+// Of a channel's two receives that are posted the first has ended: the second decides, not the third, which is newer.
 TEST_F(TwoMembersTest, WhoWaitsForTheSecondTransferIsJudgedByThatOne) {
   SetWaiting(1, "1F1", 6, v1::CHANNEL_KIND_ACTIVATION, 0);
-  Set(0, "0SEND_F0", 5);  // the first is sent, or about to be, and the second is not
+  Set(0, "0SEND_F0", 5);
   EXPECT_THAT(Ranks(FindHang(input_)), ElementsAre(0));
-  Set(0, "0SEND_F1", 5);  // about to be posted
+  Set(0, "0SEND_F1", 5);  // not posted yet
   EXPECT_THAT(Ranks(FindHang(input_)), ElementsAre(0));
-  SetWaiting(0, "0I0", 5, v1::CHANNEL_KIND_GRADIENT, 1);  // it is posted
+  SetWaiting(0, "0I1", 5, v1::CHANNEL_KIND_GRADIENT, 1);  // posted
   const std::vector<HangBlame> blames = FindHang(input_);
   ASSERT_THAT(Ranks(blames), ElementsAre(1));
   EXPECT_THAT(blames[0].message, HasSubstr("from rank 0 to rank 1"));
 }
 
-// At the end of its run a worker waits for whatever is still under way: stage 1 has posted its last gradients, and
-// stage 0 is still in front of the receive of one of them.
+// At the end of its run a worker waits for whatever is still under way.
 TEST_F(TwoMembersTest, WhoWaitsAtItsEndIsNotBlamedForWhoComputes) {
-  const int last = pipeline_.programs[1].instructions_size() - 1;
-  SetWaiting(1, "1F2", 6, v1::CHANNEL_KIND_GRADIENT, 1);
-  input_.members[1].run->set_instruction(static_cast<uint64_t>(last));
-  Set(0, "0I0", 5);
+  SetWaiting(1, "1NORM", 6, v1::CHANNEL_KIND_GRADIENT, 1);
+  Set(0, "0I1", 5);
   EXPECT_THAT(Ranks(FindHang(input_)), ElementsAre(0));
 }
 
-// Each waits for the other, in both directions: the gradient was sent and is lost, so that neither the sender, which
-// waits for its slot, nor the activation that stage 1 is to have next is to blame.
-TEST_F(TwoMembersTest, OfTwoThatWaitInBothDirectionsTheReceiverOfTheLostTransferIsBlamed) {
+// The gradient of micro-batch 0 is lost: its sender waits for the slot, and its receiver for the gradient.
+TEST_F(TwoMembersWithOneSlotTest, OfBothEndsOfALostTransferTheReceiverIsBlamed) {
   SetWaiting(0, "0I0", 5, v1::CHANNEL_KIND_GRADIENT, 1);
-  SetWaiting(1, "1I2", 6, v1::CHANNEL_KIND_GRADIENT, 1);  // its slot still has the gradient of micro-batch 0
+  SetWaiting(1, "1I1", 6, v1::CHANNEL_KIND_GRADIENT, 1);
   const std::vector<HangBlame> blames = FindHang(input_);
   ASSERT_THAT(Ranks(blames), ElementsAre(0));
   EXPECT_THAT(blames[0].message, HasSubstr("from rank 1 to rank 0"));
+}
 
-  // Waiting for an activation instead that stage 0 has posted: that one is lost too, for longer.
+// The activation of micro-batch 1 is lost too.
+TEST_F(TwoMembersWithOneSlotTest, OfALostTransferInEachDirectionBothReceiversAreBlamed) {
+  SetWaiting(0, "0I0", 5, v1::CHANNEL_KIND_GRADIENT, 1);
   SetWaiting(1, "1F1", 6, v1::CHANNEL_KIND_ACTIVATION, 0);
-  EXPECT_THAT(Ranks(FindHang(input_)), ElementsAre(1));
+  EXPECT_THAT(Ranks(FindHang(input_)), ElementsAre(1, 0));
 }
 
 TEST_F(TwoMembersTest, OfACircleTheReceiverThatWaitedLongestIsBlamed) {
@@ -479,8 +483,8 @@ TEST_F(TwoMembersTest, WhatAMemberDidAfterItsLastHeartbeatIsNotHeldAgainstIt) {
 // Each stage waits for the one before it.
 class ChainTest : public MembersTest {
  protected:
-  ChainTest() : MembersTest(4, 4) {
-    for (const uint32_t rank : {1, 2, 3}) {
+  ChainTest() : MembersTest({.num_stages = 4, .num_micro_batches = 4}) {
+    for (const uint32_t rank : {1u, 2u, 3u}) {
       SetWaiting(rank, absl::StrCat(rank, "F1"), 10 + rank, v1::CHANNEL_KIND_ACTIVATION, rank - 1);
     }
   }
