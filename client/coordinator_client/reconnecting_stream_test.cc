@@ -2,8 +2,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <deque>
+#include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/testing/simulated_clock.h"
@@ -38,7 +42,8 @@ class ReconnectingStreamTest : public ::testing::Test {
 
   ReconnectingStreamTest()
       : stream_({.call = [this] { return std::make_unique<Call>(*this); },
-                 .is_connected = [this] { return coordinator_ == Coordinator::kThere; },
+                 .is_connected =
+                     [this] { return coordinator_ == Coordinator::kThere || coordinator_ == Coordinator::kHangsUp; },
                  .clock = clock_,
                  .sleep = [this](absl::Duration time) { clock_.Advance(std::max(time, absl::ZeroDuration())); },
                  .seed = 1},
