@@ -10,7 +10,9 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <set>
+#include <string>
 
 #include "tests/testing/temporary_directory.h"
 
@@ -23,6 +25,17 @@ using testing::IsEmpty;
 class RunDirectoryTest : public testing::Test {
  protected:
   RunDirectoryTest() { setenv("TMPDIR", directory_.path().c_str(), 1); }
+  ~RunDirectoryTest() override {
+    if (former_.has_value()) {
+      setenv("TMPDIR", former_->c_str(), 1);
+    } else {
+      unsetenv("TMPDIR");
+    }
+  }
+  static std::optional<std::string> Former() {
+    const char* variable = getenv("TMPDIR");
+    return variable == nullptr ? std::nullopt : std::optional<std::string>(variable);
+  }
   std::unique_ptr<RunDirectory> Make() {
     auto made = RunDirectory::Make();
     EXPECT_TRUE(made.ok()) << made.status();
@@ -52,6 +65,7 @@ class RunDirectoryTest : public testing::Test {
     return paths;
   }
 
+  const std::optional<std::string> former_ = Former();
   TemporaryDirectory directory_;
 };
 
