@@ -1,6 +1,8 @@
 #ifndef STAGECOACH_WORKER_TRANSPORT_UCX_LIFE_LINE_H_
 #define STAGECOACH_WORKER_TRANSPORT_UCX_LIFE_LINE_H_
 
+#include <poll.h>
+
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -20,21 +22,17 @@ class LifeLine {
   static absl::StatusOr<std::unique_ptr<LifeLine>> Create(uint64_t name);
   ~LifeLine();
 
-  // Watches that of `peer`. UNAVAILABLE: it is gone.
-  absl::Status Watch(uint64_t name, WorkerRank peer);
-  // Also watches whether `descriptor` is readable, for who sleeps on event_fd.
-  absl::Status AddSource(int descriptor);
-  // Readable when a peer is gone, or the source is.
-  int event_fd() const { return epoll_; }
-  // Those that have gone since the last call.
+  // Watches that of `peer`: the descriptor that it returns is readable when it is gone. UNAVAILABLE: it is already.
+  absl::StatusOr<int> Watch(uint64_t name, WorkerRank peer);
+  // Those that have gone since the last call. Their descriptors are closed.
   std::vector<WorkerRank> TakeGone();
 
  private:
-  LifeLine() = default;
+  explicit LifeLine(int listener) : listener_(listener) {}
 
-  int listener_ = -1;
-  int epoll_ = -1;
-  std::vector<int> watched_;
+  const int listener_;
+  std::vector<pollfd> watched_;
+  std::vector<WorkerRank> peers_;  // of `watched_`
 };
 
 }  // namespace stagecoach

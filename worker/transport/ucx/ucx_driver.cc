@@ -14,7 +14,7 @@ namespace {
 // How long after a wait the progress thread leaves UCX to the executor, which may be back soon: what arrives while it
 // computes waits that long. Longer while it does come back each time, as one does that only moves data.
 constexpr std::chrono::microseconds kShortestStandby(50);
-constexpr std::chrono::microseconds kLongestStandby(800);
+constexpr std::chrono::microseconds kLongestStandby(200);
 
 // A timer costs half a microsecond each time that somebody sleeps. Deadlines that are at least so far away are looked
 // after by the progress thread, which then sleeps on a timer itself.
@@ -95,9 +95,9 @@ bool UcxDriver::Run(absl::FunctionRef<void()> work) {
   TakeTurn();
   mutex_.Unlock();
   work();
-  const Results results = AskResults();
+  const bool settled = engine_.TakeSettled();
   mutex_.Lock();
-  NoteResults(results);
+  NoteSettled(settled);
   LeaveTurn();
   return true;
 }
@@ -135,16 +135,17 @@ void UcxDriver::RunProgressThread() {
   std::chrono::microseconds standby = kShortestStandby;
   while (!aborting_) {
     const Turn before = last_turn_;
-    if (!has_work_ || turn_ != 0) resume_.WaitUntil(mutex_, std::chrono::steady_clock::now() + standby);
+    resume_.WaitUntil(mutex_, std::chrono::steady_clock::now() + standby);
     if (aborting_) break;
-    if (!has_work_ && last_turn_ != before) {
+    if (last_turn_ != before) {
       standby = std::min(2 * standby, kLongestStandby);
       continue;
     }
     standby = kShortestStandby;
     if (turn_ != 0) {  // an executor waits for long
       progress_parked_ = true;
-      if (!resume_.WaitUntil(mutex_, sleepers_deadline_)) WakeSleepers();
+      parked_until_ = sleepers_deadline_;
+      if (!resume_.WaitUntil(mutex_, parked_until_)) WakeSleepers();
       progress_parked_ = false;
       continue;
     }
@@ -169,7 +170,7 @@ void UcxDriver::LeaveTurn() {
   turn_ = 0;
   if (num_waiting_ > 0 || aborting_) {
     changed_.NotifyAll();
-  } else if (progress_parked_ || has_work_) {
+  } else if (progress_parked_) {
     resume_.NotifyOne();
   }
   // Who sleeps without the turn does not look after anything.
@@ -203,6 +204,8 @@ bool UcxDriver::Sleep(Turn turn, absl::FunctionRef<bool()> stop, TimePoint deadl
   const bool progress_is_free = turn != progress_turn_ && num_sleepers_ == 0;
   if (progress_is_free && wake - std::chrono::steady_clock::now() > kFarAway) {
     sleepers_deadline_ = std::exchange(wake, TimePoint::max());
+    // It parked before, when it was not to wake anybody so soon.
+    if (progress_parked_ && sleepers_deadline_ < parked_until_) resume_.NotifyOne();
   }
   asleep_ = true;
   ++num_sleepers_;
@@ -230,28 +233,23 @@ void UcxDriver::StartPosted() {
     --num_posted_;
     mutex_.Unlock();
     engine_.Start(transfer);
-    const Results results = AskResults();
+    const bool settled = engine_.TakeSettled();
     mutex_.Lock();
-    NoteResults(results);
+    NoteSettled(settled);
   }
 }
 
 bool UcxDriver::Step() {
   mutex_.Unlock();
   const bool stepped = engine_.Step();
-  const Results results = AskResults();
+  const bool settled = engine_.TakeSettled();
   mutex_.Lock();
-  NoteResults(results);
+  NoteSettled(settled);
   return stepped;
 }
 
-UcxDriver::Results UcxDriver::AskResults() {
-  return {.settled = engine_.TakeSettled(), .has_work = engine_.has_work()};
-}
-
-void UcxDriver::NoteResults(const Results& results) {
-  if (results.settled && num_waiting_ > 0) changed_.NotifyAll();
-  has_work_ = results.has_work;
+void UcxDriver::NoteSettled(bool settled) {
+  if (settled && num_waiting_ > 0) changed_.NotifyAll();
 }
 
 }  // namespace stagecoach

@@ -31,7 +31,6 @@ class UcxDriver {
    public:
     virtual void Start(UcxTransfer& transfer) = 0;  // one that an executor has posted
     virtual bool Step() = 0;                        // progress; whether anything happened
-    virtual bool has_work() const = 0;              // whether Step would do something right now
     virtual bool PrepareToSleep() = 0;              // false: call Step first
     virtual TimePoint next_step() const = 0;        // when Step is due although the descriptor says nothing
     virtual bool TakeSettled() = 0;                 // whether since the last call something happened that is waited for
@@ -78,13 +77,7 @@ class UcxDriver {
   bool Sleep(Turn turn, absl::FunctionRef<bool()> stop, TimePoint deadline) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void StartPosted() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Step() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What the engine has to say after a call. Before with the turn and without the lock, then with both.
-  struct Results {
-    bool settled;
-    bool has_work;
-  };
-  Results AskResults();
-  void NoteResults(const Results& results) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NoteSettled(bool settled) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Engine& engine_;
 
@@ -102,8 +95,8 @@ class UcxDriver {
   bool sleepers_leave_ ABSL_GUARDED_BY(mutex_) = false;
   int num_waiting_ ABSL_GUARDED_BY(mutex_) = 0;       // for `changed_`
   int num_runs_waiting_ ABSL_GUARDED_BY(mutex_) = 0;  // of those, for the turn even of one who sleeps
-  bool has_work_ ABSL_GUARDED_BY(mutex_) = false;     // of the engine, when the turn was left
   bool progress_parked_ ABSL_GUARDED_BY(mutex_) = false;
+  TimePoint parked_until_ ABSL_GUARDED_BY(mutex_);
   // When the progress thread is to wake a sleeper, who sleeps without a timer of its own.
   TimePoint sleepers_deadline_ ABSL_GUARDED_BY(mutex_) = TimePoint::max();
   bool aborting_ ABSL_GUARDED_BY(mutex_) = false;

@@ -15,8 +15,8 @@ namespace {
 constexpr uint32_t kMostSlots = 1 << 16;
 constexpr size_t kMostEntries = 1 << 16;
 
-// Between two calls of UCX's progress: half a megabyte.
-constexpr int kMostPiecesPerMove = 8;
+// Between two calls of UCX's progress.
+constexpr int kMostPiecesPerMove = 4;
 
 absl::Status BadMessageError(const UcxEnd& end, absl::string_view what) {
   return absl::DataLossError(absl::StrCat(end.place().name, ": worker rank ", end.place().peer.value(), " sent ", what,

@@ -42,8 +42,6 @@ class UcxEdges {
   // Sends what can be sent, but not all at once: calls of UcxWorker::Progress come between. Not called from within it.
   // Whether anything was sent.
   bool Move();
-  // Whether Move would go on at once.
-  bool has_work() const { return !listed_.empty(); }
   // Whether something waits until UCX takes it.
   bool is_blocked() const { return !blocked_.empty() || !announcing_.empty(); }
   // Whether an event has to be asked again: nobody says when it is complete.

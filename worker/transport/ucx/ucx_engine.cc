@@ -47,7 +47,6 @@ absl::StatusOr<std::unique_ptr<UcxEngine>> UcxEngine::Create(const UcxTransportO
   if (UcxErrorMode(options.mode) == UCP_ERR_HANDLING_MODE_NONE) {
     endpoint.life_line = RandomToken();
     STAGECOACH_ASSIGN_OR_RETURN(engine->life_line_, LifeLine::Create(endpoint.life_line));
-    STAGECOACH_RETURN_IF_ERROR(engine->life_line_->AddSource(engine->worker_->event_fd()));
   }
   engine->peers_ = std::make_unique<UcxPeers>(fence, rank, endpoint, *engine->worker_);
   engine->edges_ = std::make_unique<UcxEdges>(*engine->worker_, *engine->peers_, LargestPayload(options.mode));
@@ -63,8 +62,12 @@ absl::Status UcxEngine::Connect(std::span<const TransportPeer> list) {
   for (uint32_t rank = 0; life_line_ != nullptr && rank < peers_->size(); ++rank) {
     UcxPeer* peer = peers_->Find(rank);
     if (peer == nullptr) continue;
-    const absl::Status watched = life_line_->Watch(peer->endpoint.life_line, peer->rank);
-    if (!watched.ok()) LosePeer(*peer, watched.message());
+    const absl::StatusOr<int> watched = life_line_->Watch(peer->endpoint.life_line, peer->rank);
+    if (watched.ok()) {
+      STAGECOACH_RETURN_IF_ERROR(worker_->AddSource(*watched));
+    } else {
+      LosePeer(*peer, watched.status().message());
+    }
   }
   return absl::OkStatus();
 }
@@ -72,8 +75,9 @@ absl::Status UcxEngine::Connect(std::span<const TransportPeer> list) {
 absl::Status UcxEngine::ClosePorts() { return ports_.Close(); }
 
 void UcxEngine::CatchUp() {
-  for (int i = 0; i < kMostCatchUpSteps && (Step() || !PrepareToSleep()); ++i) {
+  for (int i = 0; i < kMostCatchUpSteps && Step(); ++i) {
   }
+  LoseTheGone();
 }
 
 void UcxEngine::Start(UcxTransfer& transfer) { edges_->Start(transfer); }
@@ -86,19 +90,36 @@ bool UcxEngine::Step() {
     peers_->Deliver();
     edges_->Move();
   }
-  if (stepped) retry_interval_ = {};
+  if (stepped) {
+    retry_interval_ = {};
+    has_stepped_ = true;
+  }
   return stepped;
 }
 
 bool UcxEngine::PrepareToSleep() {
   if (life_line_ == nullptr) return worker_->Arm();
-  const std::vector<WorkerRank> gone = life_line_->TakeGone();
-  for (const WorkerRank rank : gone) LosePeer(*peers_->Find(rank.value()), "its process or its transport has ended");
-  if (!gone.empty()) return false;
-  if (!edges_->is_blocked() && !peers_->has_letters()) return worker_->Arm();
+  // Otherwise something has woken who slept, and it was nothing for UCX.
+  if (!has_stepped_ && LoseTheGone()) return false;
+  const bool has_stepped = std::exchange(has_stepped_, false);
+  if (!edges_->is_blocked() && !peers_->has_letters()) {
+    if (worker_->Arm()) {
+      retry_interval_ = {};
+      return true;
+    }
+    if (has_stepped) return false;
+    // A peer has begun a message and not ended it: it was killed or stopped there, or is about to go on.
+  }
   // UCX would have us go on asking.
   retry_interval_ = std::clamp(2 * retry_interval_, kShortestRetry, kLongestRetry);
   return true;
+}
+
+bool UcxEngine::LoseTheGone() {
+  if (life_line_ == nullptr) return false;
+  const std::vector<WorkerRank> gone = life_line_->TakeGone();
+  for (const WorkerRank rank : gone) LosePeer(*peers_->Find(rank.value()), "its process or its transport has ended");
+  return !gone.empty();
 }
 
 UcxDriver::TimePoint UcxEngine::next_step() const {
@@ -112,7 +133,7 @@ bool UcxEngine::TakeSettled() {
   return std::exchange(settled_, false) || edges;
 }
 
-int UcxEngine::event_fd() const { return life_line_ != nullptr ? life_line_->event_fd() : worker_->event_fd(); }
+int UcxEngine::event_fd() const { return worker_->event_fd(); }
 
 void UcxEngine::Wake() { eventfd_write(wake_fd_, 1); }
 

@@ -39,7 +39,6 @@ class UcxEngine final : public UcxDriver::Engine, public UcxWorker::Events {
   // UcxDriver::Engine
   void Start(UcxTransfer& transfer) override;
   bool Step() override;
-  bool has_work() const override { return edges_->has_work(); }
   bool PrepareToSleep() override;
   UcxDriver::TimePoint next_step() const override;
   bool TakeSettled() override;
@@ -56,6 +55,8 @@ class UcxEngine final : public UcxDriver::Engine, public UcxWorker::Events {
  private:
   UcxEngine() = default;
   void LosePeer(UcxPeer& peer, absl::string_view why);
+  // Those of which the life line says so. Whether there are any.
+  bool LoseTheGone();
   void OnEdgeMessage(UcxPeer& peer, const UcxMessageHeader& header, const UcxMessage& message);
   void SayGoodbye(const absl::Status& reason);
 
@@ -67,6 +68,7 @@ class UcxEngine final : public UcxDriver::Engine, public UcxWorker::Events {
   std::unique_ptr<UcxPeers> peers_;
   std::unique_ptr<UcxEdges> edges_;
   std::chrono::microseconds retry_interval_{0};  // while sends are blocked and nobody says when they can go on
+  bool has_stepped_ = false;                     // since somebody last went to sleep
   bool settled_ = false;
 };
 

@@ -56,7 +56,7 @@ std::vector<UcxSetting> UcxSettings(const UcxTransportOptions& options) {
 size_t LargestPayload(UcxMode mode) {
   switch (mode) {
     case UcxMode::kTcp:
-      return size_t{64} << 10;
+      return size_t{256} << 10;
     case UcxMode::kShm:
       return size_t{32} << 10;  // UCX counts a message's bytes in 16 bits
   }
