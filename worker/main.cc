@@ -67,7 +67,8 @@ void AddOptions(CLI::App& app, Arguments& arguments) {
   app.add_option("--name", server.name, "unique among the workers; default: the host's with a random suffix")
       ->check([](const std::string& name) { return CheckWorkerName(name); });
   app.add_option("--device", server.device, "cpu or reference (float64, slow)")->capture_default_str();
-  app.add_option("--transport", server.transport, "how tensors go from worker to worker: ucx or ucx-shm (one host)")
+  app.add_option("--transport", server.transport,
+                 "how tensors go from worker to worker: ucx, or within one host ucx-shm or ucx-cma")
       ->capture_default_str();
   app.add_option("--network-devices", server.transport_settings.network_devices,
                  "interfaces for tensors, of a trusted network: eth0,lo or all")

@@ -1,6 +1,6 @@
 // What of UCX's own speed a Channel of the ucx transport reaches, between two processes of this machine.
 //
-//   ucx_bandwidth [--mode tcp|shm] [--rounds 5] [--only latency|bandwidth] [--perftest ucx_perftest]
+//   ucx_bandwidth [--mode tcp|shm|cma] [--rounds 5] [--only latency|bandwidth] [--perftest ucx_perftest]
 //
 // Measures in turns, within each round and for each size, a Channel and ucx_perftest with the same transports (UCX_TLS,
 // UCX_NET_DEVICES), wake-up mode on both ends (-E sleep), and error handling where the mode has it (-e). Bandwidth: a
@@ -194,10 +194,15 @@ void RunPeer(const Arguments& arguments) {
   while (std::scanf("%d", &index) == 1) side.Run(kCases.at(static_cast<size_t>(index)));
 }
 
+std::string PerftestTransports(const std::string& mode) {
+  if (mode == "tcp") return "tcp,self";
+  return mode == "cma" ? "sysv,cma,self" : "sysv,self";
+}
+
 // One figure of ucx_perftest: its median latency in microseconds, or its bandwidth in MiB per second.
 double RunPerftest(const Arguments& arguments, const std::string& test, const Case& measured, int port) {
   std::vector<std::string> server = {"env",
-                                     arguments.mode == "tcp" ? "UCX_TLS=tcp,self" : "UCX_TLS=sysv,self",
+                                     absl::StrCat("UCX_TLS=", PerftestTransports(arguments.mode)),
                                      "UCX_NET_DEVICES=lo",
                                      "UCX_WARN_UNUSED_ENV_VARS=n",
                                      arguments.perftest,
@@ -283,7 +288,7 @@ void Compare(const Arguments& arguments) {
 int Main(int argc, char** argv) {
   Arguments arguments;
   CLI::App app("Bandwidth and latency of a ucx channel against ucx_perftest");
-  app.add_option("--mode", arguments.mode, "tcp or shm");
+  app.add_option("--mode", arguments.mode, "tcp, shm or cma");
   app.add_option("--rounds", arguments.rounds);
   app.add_option("--only", arguments.only, "latency or bandwidth");
   app.add_option("--perftest", arguments.perftest, "program to compare with");

@@ -12,6 +12,7 @@
 
 #include <array>
 #include <fstream>
+#include <map>
 #include <random>
 #include <string>
 #include <vector>
@@ -242,7 +243,9 @@ TEST_P(UcxTransportTest, EndpointsThatAreNotRightAreNamed) {
 TEST_P(UcxTransportTest, RouteIsWhatUcxHasChosen) {
   TransportGroup group(Factory(GetParam()), 2);
   group.ConnectAll();
-  EXPECT_EQ(group.Open(0, TransportGroup::Spec(0, 1))->route(), GetParam() == UcxMode::kTcp ? "tcp" : "sysv");
+  const std::map<UcxMode, std::string> routes = {
+      {UcxMode::kTcp, "tcp"}, {UcxMode::kShm, "sysv"}, {UcxMode::kCma, "sysv+cma"}};
+  EXPECT_EQ(group.Open(0, TransportGroup::Spec(0, 1))->route(), routes.at(GetParam()));
   v1::ChannelSpec local = TransportGroup::Spec(0, 5);
   local.set_to_worker_rank(0);
   EXPECT_EQ(group.Open(0, local)->route(), "memcpy");
@@ -322,7 +325,7 @@ TEST_P(UcxTransportTest, AWaitingWorkerUsesNoProcessor) {
   EXPECT_LT(used() - before, absl::Milliseconds(20));
 }
 
-INSTANTIATE_TEST_SUITE_P(Modes, UcxTransportTest, testing::Values(UcxMode::kTcp, UcxMode::kShm),
+INSTANTIATE_TEST_SUITE_P(Modes, UcxTransportTest, testing::Values(UcxMode::kTcp, UcxMode::kShm, UcxMode::kCma),
                          [](const testing::TestParamInfo<UcxMode>& mode) { return UcxModeText(mode.param); });
 
 }  // namespace

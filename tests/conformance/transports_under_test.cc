@@ -15,7 +15,7 @@ INSTANTIATE_TEST_SUITE_P(
     Transports, TransportConformanceTest,
     testing::Values(TransportUnderTest{"in_process",
                                        [] { return InProcessTransportFactory(std::make_shared<InProcessFabric>()); }},
-                    Ucx(UcxMode::kTcp), Ucx(UcxMode::kShm)),
+                    Ucx(UcxMode::kTcp), Ucx(UcxMode::kShm), Ucx(UcxMode::kCma)),
     [](const testing::TestParamInfo<TransportUnderTest>& test) { return test.param.name; });
 
 }  // namespace stagecoach

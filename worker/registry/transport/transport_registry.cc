@@ -10,7 +10,10 @@ absl::StatusOr<TransportFactory> FindTransport(absl::string_view name, const Tra
   if (name == "ucx") return UcxTransportFactory(options);
   options.mode = UcxMode::kShm;
   if (name == "ucx-shm") return UcxTransportFactory(options);
-  return absl::NotFoundError(absl::StrCat("no transport \"", name, "\" in this build; there are ucx and ucx-shm"));
+  options.mode = UcxMode::kCma;
+  if (name == "ucx-cma") return UcxTransportFactory(options);
+  return absl::NotFoundError(
+      absl::StrCat("no transport \"", name, "\" in this build; there are ucx, ucx-shm and ucx-cma"));
 }
 
 }  // namespace stagecoach

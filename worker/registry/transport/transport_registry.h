@@ -14,8 +14,8 @@ struct TransportSettings {
   std::string network_devices = "lo";  // interfaces to use, comma separated, or "all"
 };
 
-// The transports between processes that this program is linked with: ucx (over TCP), ucx-shm (over shared memory,
-// within one host). NOT_FOUND names them.
+// The transports between processes that this program is linked with: ucx (over TCP), and within one host ucx-shm
+// (over shared memory) and ucx-cma (large tensors out of the other process's memory). NOT_FOUND names them.
 absl::StatusOr<TransportFactory> FindTransport(absl::string_view name, const TransportSettings& settings);
 
 }  // namespace stagecoach

@@ -17,6 +17,8 @@ constexpr size_t kMostEntries = 1 << 16;
 
 // Between two calls of UCX's progress.
 constexpr int kMostPiecesPerMove = 4;
+// Of what is read from a peer's memory: Abort waits for so much.
+constexpr size_t kLargestRead = size_t{1} << 20;
 
 absl::Status BadMessageError(const UcxEnd& end, absl::string_view what) {
   return absl::DataLossError(absl::StrCat(end.place().name, ": worker rank ", end.place().peer.value(), " sent ", what,
@@ -25,8 +27,8 @@ absl::Status BadMessageError(const UcxEnd& end, absl::string_view what) {
 
 }  // namespace
 
-UcxEdges::UcxEdges(UcxWorker& worker, UcxPeers& peers, size_t largest_payload)
-    : worker_(worker), peers_(peers), largest_payload_(largest_payload) {}
+UcxEdges::UcxEdges(UcxWorker& worker, UcxPeers& peers, const Sizes& sizes)
+    : worker_(worker), peers_(peers), sizes_(sizes) {}
 
 absl::StatusOr<std::shared_ptr<UcxEnd>> UcxEdges::Open(const v1::ChannelSpec& spec, UcxPeer& peer, bool is_sender,
                                                        UcxDriver& driver) {
@@ -46,8 +48,13 @@ absl::StatusOr<std::shared_ptr<UcxEnd>> UcxEdges::Open(const v1::ChannelSpec& sp
   entry->end = std::make_shared<UcxEnd>(std::move(place), spec.num_slots(), driver);
   ends_.push_back(entry->end);
   for (auto* list : {&listed_, &moving_, &announcing_, &blocked_, &waiting_for_event_}) list->reserve(ends_.size());
-  const UcxEdgeMessage open{
-      .type = UcxMessageType::kOpen, .key = key.OfOtherEnd(), .end = number, .num_slots = spec.num_slots()};
+  if (!is_sender) reading_.reserve(reading_.capacity() + spec.num_slots());
+  const UcxEdgeMessage open{.type = UcxMessageType::kOpen,
+                            .key = key.OfOtherEnd(),
+                            .end = number,
+                            .num_slots = spec.num_slots(),
+                            .guard_address = entry->end->guard_.address(),
+                            .guard_value = entry->end->guard_.value()};
   peers_.Send(peer, open.Pack(peer.endpoint.token, peers_.self()));
   if (entry->peer_is_open) Meet(*entry->end, *entry);
   if (entry->peer_has_closed) OnClose(peer, key);
@@ -57,10 +64,10 @@ absl::StatusOr<std::shared_ptr<UcxEnd>> UcxEdges::Open(const v1::ChannelSpec& sp
 void UcxEdges::Close(UcxEnd& end) {
   FailEnd(end, absl::AbortedError("the channel was closed"));
   UcxPeer* peer = peers_.Find(end.place().peer.value());
-  const UcxEdgeMessage close{
-      .type = UcxMessageType::kClose, .key = end.place().key.OfOtherEnd(), .end = 0, .num_slots = 0};
+  const UcxEdgeMessage close{.type = UcxMessageType::kClose, .key = end.place().key.OfOtherEnd()};
   peers_.Send(*peer, close.Pack(peer->endpoint.token, peers_.self()));
   for (auto* list : {&listed_, &announcing_, &blocked_, &waiting_for_event_}) std::erase(*list, &end);
+  std::erase_if(reading_, [&end](const UcxTransfer* transfer) { return &transfer->end() == &end; });
   entries_.at({end.place().peer, end.place().key}).end = nullptr;
   ends_[end.place().number] = nullptr;
 }
@@ -102,6 +109,8 @@ void UcxEdges::OnOpen(UcxPeer& peer, const UcxEdgeMessage& message) {
   entry->peer_is_open = true;
   entry->peer_number = message.end;
   entry->peer_slots = message.num_slots;
+  entry->peer_guard_address = message.guard_address;
+  entry->peer_guard_value = message.guard_value;
   if (entry->end != nullptr) Meet(*entry->end, *entry);
 }
 
@@ -133,29 +142,54 @@ void UcxEdges::OnReady(UcxPeer& peer, const UcxMessage& message, size_t first_re
 }
 
 void UcxEdges::OnData(UcxPeer& peer, const UcxMessage& message) {
-  UcxTransfer* transfer = ReceiverOf(peer, message);
+  const std::optional<UcxTransferRecord> record = UcxTransferHeader::Record(message.header, 0);
+  UcxTransfer* transfer = record.has_value() ? ReceiverOf(peer, *record) : nullptr;
   if (transfer == nullptr) return;
-  const uint64_t offset = UcxTransferHeader::Record(message.header, 0)->offset;
-  if (!message.payload.empty()) std::memcpy(transfer->buffer_ + offset, message.payload.data(), message.payload.size());
+  if (record->offset > transfer->bytes_ || message.payload.size() > transfer->bytes_ - record->offset ||
+      message.payload.size() > transfer->bytes_ - transfer->moved_bytes_) {
+    FailBoth(transfer->end(), BadMessageError(transfer->end(), "more data than was asked for"));
+    return;
+  }
+  if (!message.payload.empty()) {
+    std::memcpy(transfer->buffer_ + record->offset, message.payload.data(), message.payload.size());
+  }
   transfer->moved_bytes_ += message.payload.size();
   if (transfer->moved_bytes_ < transfer->bytes_) return;
   transfer->Settle(UcxTransfer::State::kComplete);
   settled_ = true;
 }
 
-UcxTransfer* UcxEdges::ReceiverOf(UcxPeer& peer, const UcxMessage& message) {
+void UcxEdges::OnOffer(UcxPeer& peer, const UcxMessage& message) {
   const std::optional<UcxTransferRecord> record = UcxTransferHeader::Record(message.header, 0);
-  if (!record.has_value()) return nullptr;
-  UcxEnd* end = EndAt(peer, record->end);
-  if (end == nullptr || end->is_sender() || end->has_failed()) return nullptr;
+  UcxTransfer* transfer = record.has_value() ? ReceiverOf(peer, *record) : nullptr;
+  if (transfer == nullptr) return;
+  transfer->source_ = record->offset;
+  reading_.push_back(transfer);
+}
+
+void UcxEdges::OnTaken(UcxPeer& peer, const UcxMessage& message) {
+  const std::optional<UcxTransferRecord> record = UcxTransferHeader::Record(message.header, 0);
+  UcxEnd* end = record.has_value() ? EndAt(peer, record->end) : nullptr;
+  if (end == nullptr || !end->is_sender() || end->has_failed()) return;
   UcxTransfer& transfer = end->at(record->sequence);
   if (record->sequence >= end->num_moved_ || transfer.sequence_ != record->sequence || !transfer.is_posted()) {
+    FailBoth(*end, BadMessageError(*end, "that it took what was not offered"));
+    return;
+  }
+  transfer.Settle(UcxTransfer::State::kComplete);
+  settled_ = true;
+}
+
+UcxTransfer* UcxEdges::ReceiverOf(UcxPeer& peer, const UcxTransferRecord& record) {
+  UcxEnd* end = EndAt(peer, record.end);
+  if (end == nullptr || end->is_sender() || end->has_failed()) return nullptr;
+  UcxTransfer& transfer = end->at(record.sequence);
+  if (record.sequence >= end->num_moved_ || transfer.sequence_ != record.sequence || !transfer.is_posted() ||
+      transfer.source_ != 0) {
     FailBoth(*end, BadMessageError(*end, "data that was not asked for"));
     return nullptr;
   }
-  if (record->tag != transfer.tag_.bits || record->bytes != transfer.bytes_ || record->offset > transfer.bytes_ ||
-      message.payload.size() > transfer.bytes_ - record->offset ||
-      message.payload.size() > transfer.bytes_ - transfer.moved_bytes_) {
+  if (record.tag != transfer.tag_.bits || record.bytes != transfer.bytes_) {
     FailBoth(*end, BadMessageError(*end, "other data than was asked for"));
     return nullptr;
   }
@@ -170,7 +204,7 @@ bool UcxEdges::Move() {
     }
     list->clear();
   }
-  if (listed_.empty() && announcing_.empty()) return false;
+  if (listed_.empty() && announcing_.empty() && reading_.empty()) return false;
   moving_.swap(listed_);
   for (UcxEnd* end : moving_) {
     end->is_listed_ = false;
@@ -178,7 +212,7 @@ bool UcxEdges::Move() {
     if (!end->is_sender()) Announce(*end);
   }
   // Data first: it takes ready records along.
-  bool moved = false;
+  bool moved = ReadOffered();
   for (UcxEnd* end : moving_) {
     if (end->is_sender()) moved = MoveSends(*end, kMostPiecesPerMove) || moved;
   }
@@ -201,6 +235,8 @@ void UcxEdges::FailAll(const absl::Status& status) {
 void UcxEdges::Meet(UcxEnd& end, const Entry& entry) {
   end.peer_is_open_ = true;
   end.peer_number_ = entry.peer_number;
+  end.peer_guard_address_ = entry.peer_guard_address;
+  end.peer_guard_value_ = entry.peer_guard_value;
   if (end.is_sender()) end.peer_ready_.resize(entry.peer_slots);
   List(end);
 }
@@ -279,19 +315,20 @@ bool UcxEdges::MoveSends(UcxEnd& end, int most_pieces) {
 
 ucs_status_t UcxEdges::SendPiece(UcxEnd& end, UcxTransfer& transfer, UcxPeer& peer) {
   if (!peer.letters.empty()) return UCS_ERR_NO_RESOURCE;  // those go first
-  const size_t offset = transfer.moved_bytes_;
-  const size_t size = std::min(largest_payload_, transfer.bytes_ - offset);
-  UcxTransferHeader header(UcxMessageType::kData, peer.endpoint.token, peers_.self());
-  header.Add({.end = end.peer_number_,
-              .sequence = transfer.sequence_,
-              .tag = transfer.tag_.bits,
-              .bytes = transfer.bytes_,
-              .offset = offset});
-  const uint16_t num_ready = AddReady(peer.rank, header);
-  header.SetNumReady(num_ready);
-  const ucs_status_t sent = worker_.TrySend(peer.connection, header.bytes(), {transfer.buffer_ + offset, size});
+  UcxTransferRecord record{.end = end.peer_number_,
+                           .sequence = transfer.sequence_,
+                           .tag = transfer.tag_.bits,
+                           .bytes = transfer.bytes_,
+                           .offset = transfer.moved_bytes_};
+  if (transfer.bytes_ >= sizes_.smallest_offer) {
+    record.offset = reinterpret_cast<uint64_t>(transfer.buffer_);
+    const ucs_status_t sent = SendRecord(UcxMessageType::kOffer, peer, record, {});
+    if (sent == UCS_OK) ++end.num_moved_;
+    return sent;
+  }
+  const size_t size = std::min(sizes_.largest_payload, transfer.bytes_ - record.offset);
+  const ucs_status_t sent = SendRecord(UcxMessageType::kData, peer, record, {transfer.buffer_ + record.offset, size});
   if (sent != UCS_OK) return sent;
-  TakeReady(peer.rank, num_ready);
   transfer.moved_bytes_ += size;
   if (transfer.moved_bytes_ == transfer.bytes_) {
     ++end.num_moved_;
@@ -299,6 +336,66 @@ ucs_status_t UcxEdges::SendPiece(UcxEnd& end, UcxTransfer& transfer, UcxPeer& pe
     settled_ = true;
   }
   return UCS_OK;
+}
+
+ucs_status_t UcxEdges::SendRecord(UcxMessageType type, UcxPeer& peer, const UcxTransferRecord& record,
+                                  std::span<const std::byte> payload) {
+  UcxTransferHeader header(type, peer.endpoint.token, peers_.self());
+  header.Add(record);
+  const uint16_t num_ready = AddReady(peer.rank, header);
+  header.SetNumReady(num_ready);
+  const ucs_status_t sent = worker_.TrySend(peer.connection, header.bytes(), payload);
+  if (sent == UCS_OK) TakeReady(peer.rank, num_ready);
+  return sent;
+}
+
+bool UcxEdges::ReadOffered() {
+  for (size_t next = 0; next < reading_.size();) {
+    const Reading reading = ReadPiece(*reading_[next]);
+    if (reading == Reading::kEnded) reading_.erase(reading_.begin() + static_cast<std::ptrdiff_t>(next));
+    if (reading != Reading::kWaits) return true;
+    ++next;
+  }
+  return false;
+}
+
+UcxEdges::Reading UcxEdges::ReadPiece(UcxTransfer& transfer) {
+  UcxEnd& end = transfer.end();
+  if (end.has_failed()) return Reading::kEnded;
+  UcxPeer& peer = *peers_.Find(end.place().peer.value());
+  const size_t size = std::min(kLargestRead, transfer.bytes_ - transfer.moved_bytes_);
+  const absl::Status read =
+      peer.memory.Read(transfer.source_ + transfer.moved_bytes_, {transfer.buffer_ + transfer.moved_bytes_, size});
+  if (read.ok()) {
+    transfer.moved_bytes_ += size;
+    return transfer.moved_bytes_ < transfer.bytes_ ? Reading::kGoesOn : FinishReading(transfer, peer);
+  }
+  if (peer.memory.IsGuarded(end.peer_guard_address_, end.peer_guard_value_)) {
+    FailBoth(end, absl::UnavailableError(absl::StrCat(end.place().name, ": cannot read the memory of worker rank ",
+                                                      peer.rank.value(), ": ", read.message())));
+  }
+  return Reading::kEnded;  // as in FinishReading
+}
+
+UcxEdges::Reading UcxEdges::FinishReading(UcxTransfer& transfer, UcxPeer& peer) {
+  UcxEnd& end = transfer.end();
+  // The sender has given up, or is gone. Its message, or its life line, says why, and ends the transfer.
+  if (!peer.memory.IsGuarded(end.peer_guard_address_, end.peer_guard_value_)) return Reading::kEnded;
+  ucs_status_t sent = UCS_ERR_NO_RESOURCE;
+  if (peer.letters.empty()) {
+    sent = SendRecord(
+        UcxMessageType::kTaken, peer,
+        {.end = end.peer_number_, .sequence = transfer.sequence_, .tag = transfer.tag_.bits, .bytes = transfer.bytes_},
+        {});
+  }
+  if (sent == UCS_ERR_NO_RESOURCE) return Reading::kWaits;
+  if (sent != UCS_OK) {
+    FailEnd(end, PeerGoneError(peer.rank, ucs_status_string(sent)));
+    return Reading::kEnded;
+  }
+  transfer.Settle(UcxTransfer::State::kComplete);
+  settled_ = true;
+  return Reading::kEnded;
 }
 
 bool UcxEdges::SendReady() {

@@ -24,7 +24,12 @@ class UcxDriver;
 // whoever has the turn.
 class UcxEdges {
  public:
-  UcxEdges(UcxWorker& worker, UcxPeers& peers, size_t largest_payload);
+  struct Sizes {
+    size_t largest_payload = 0;
+    size_t smallest_offer = 0;
+  };
+
+  UcxEdges(UcxWorker& worker, UcxPeers& peers, const Sizes& sizes);
 
   // See Transport::Open. `peer` has said hello. The end posts to `driver`.
   absl::StatusOr<std::shared_ptr<UcxEnd>> Open(const v1::ChannelSpec& spec, UcxPeer& peer, bool is_sender,
@@ -38,12 +43,14 @@ class UcxEdges {
   void OnMismatch(UcxPeer& peer, const UcxTextMessage& message);
   void OnReady(UcxPeer& peer, const UcxMessage& message, size_t first_record, size_t num_records);
   void OnData(UcxPeer& peer, const UcxMessage& message);
+  void OnOffer(UcxPeer& peer, const UcxMessage& message);
+  void OnTaken(UcxPeer& peer, const UcxMessage& message);
 
   // Sends what can be sent, but not all at once: calls of UcxWorker::Progress come between. Not called from within it.
-  // Whether anything was sent.
+  // Whether anything was sent or read.
   bool Move();
   // Whether something waits until UCX takes it.
-  bool is_blocked() const { return !blocked_.empty() || !announcing_.empty(); }
+  bool is_blocked() const { return !blocked_.empty() || !announcing_.empty() || !reading_.empty(); }
   // Whether an event has to be asked again: nobody says when it is complete.
   bool waits_for_events() const { return !waiting_for_event_.empty(); }
 
@@ -60,6 +67,7 @@ class UcxEdges {
     bool peer_has_closed = false;
     uint32_t peer_number = 0;
     uint32_t peer_slots = 0;
+    uint64_t peer_guard_address = 0, peer_guard_value = 0;
   };
   using EntryKey = std::pair<WorkerRank, UcxEdgeKey>;
 
@@ -73,15 +81,22 @@ class UcxEdges {
   void AskEvents(UcxEnd& end);
   bool MoveSends(UcxEnd& end, int most_pieces);
   ucs_status_t SendPiece(UcxEnd& end, UcxTransfer& transfer, UcxPeer& peer);
+  // A message whose first record is `record`, with as many ready records as there are.
+  ucs_status_t SendRecord(UcxMessageType type, UcxPeer& peer, const UcxTransferRecord& record,
+                          std::span<const std::byte> payload);
+  bool ReadOffered();
+  enum class Reading { kGoesOn, kWaits, kEnded };
+  Reading ReadPiece(UcxTransfer& transfer);
+  Reading FinishReading(UcxTransfer& transfer, UcxPeer& peer);
   bool SendReady();
   // Ready records for `peer` into `header`; once they have left, the same are taken off the list.
   uint16_t AddReady(WorkerRank peer, UcxTransferHeader& header) const;
   void TakeReady(WorkerRank peer, uint16_t num_ready);
-  UcxTransfer* ReceiverOf(UcxPeer& peer, const UcxMessage& message);
+  UcxTransfer* ReceiverOf(UcxPeer& peer, const UcxTransferRecord& record);
 
   UcxWorker& worker_;
   UcxPeers& peers_;
-  const size_t largest_payload_;
+  const Sizes sizes_;
   std::map<EntryKey, Entry> entries_;
   std::vector<std::shared_ptr<UcxEnd>> ends_;  // by number; null: forgotten
   // Lists of ends, each with room for all: nothing is allocated per transfer.
@@ -90,6 +105,7 @@ class UcxEdges {
   std::vector<UcxEnd*> announcing_;         // receivers with ready records to send
   std::vector<UcxEnd*> blocked_;            // senders, until UCX takes more
   std::vector<UcxEnd*> waiting_for_event_;  // whose next transfer's event is not complete
+  std::vector<UcxTransfer*> reading_;       // receives that were offered and not finished
   bool settled_ = false;
 };
 

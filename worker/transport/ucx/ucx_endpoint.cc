@@ -13,7 +13,7 @@ namespace stagecoach {
 namespace {
 
 constexpr uint32_t kMagic = 0x78635553;  // "SUcx"
-constexpr uint16_t kVersion = 1;
+constexpr uint16_t kVersion = 2;
 
 uint64_t NamespaceOf(const char* name) {
   struct stat found = {};
@@ -32,13 +32,17 @@ uint64_t HashOf(const std::string& text) {
 HostIdentity HostIdentity::OfThisProcess() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
-  return {.boot = HashOf(boot), .ipc_namespace = NamespaceOf("ipc"), .network_namespace = NamespaceOf("net")};
+  return {.boot = HashOf(boot),
+          .ipc_namespace = NamespaceOf("ipc"),
+          .network_namespace = NamespaceOf("net"),
+          .pid_namespace = NamespaceOf("pid")};
 }
 
 std::string UcxEndpoint::Pack() const {
   WireWriter writer;
   writer.Put(kMagic).Put(kVersion).Put(static_cast<uint16_t>(mode)).Put(token).Put(life_line);
-  writer.Put(host.boot).Put(host.ipc_namespace).Put(host.network_namespace);
+  writer.Put(process).Put(own_address);
+  writer.Put(host.boot).Put(host.ipc_namespace).Put(host.network_namespace).Put(host.pid_namespace);
   std::string bytes = writer.PutString(address).Take();
   return bytes + WireWriter().Put(HashOf(bytes)).Take();
 }
@@ -59,13 +63,16 @@ absl::StatusOr<UcxEndpoint> UcxEndpoint::Parse(const std::string& bytes) {
   const auto mode = reader.Get<uint16_t>();
   endpoint.token = reader.Get<uint64_t>();
   endpoint.life_line = reader.Get<uint64_t>();
+  endpoint.process = reader.Get<uint32_t>();
+  endpoint.own_address = reader.Get<uint64_t>();
   endpoint.host.boot = reader.Get<uint64_t>();
   endpoint.host.ipc_namespace = reader.Get<uint64_t>();
   endpoint.host.network_namespace = reader.Get<uint64_t>();
+  endpoint.host.pid_namespace = reader.Get<uint64_t>();
   endpoint.address = reader.GetString();
   const auto hash = reader.Get<uint64_t>();
   if (!reader.at_end() || hash != HashOf(bytes.substr(0, bytes.size() - sizeof(hash))) ||
-      mode > static_cast<uint16_t>(UcxMode::kShm) || endpoint.token == 0) {
+      mode > static_cast<uint16_t>(UcxMode::kCma) || endpoint.token == 0) {
     return absl::InvalidArgumentError("a damaged endpoint of the ucx transport");
   }
   endpoint.mode = static_cast<UcxMode>(mode);
@@ -87,6 +94,7 @@ absl::Status CheckReachable(const UcxEndpoint& self, const UcxEndpoint& peer) {
   }
   if (self.mode == UcxMode::kTcp) return absl::OkStatus();
   const char* differs = nullptr;
+  if (self.mode == UcxMode::kCma && self.host.pid_namespace != peer.host.pid_namespace) differs = "PID namespace";
   if (self.host.network_namespace != peer.host.network_namespace) differs = "network namespace";
   if (self.host.ipc_namespace != peer.host.ipc_namespace) differs = "IPC namespace";
   if (self.host.boot != peer.host.boot) differs = "host";

@@ -10,11 +10,13 @@
 
 namespace stagecoach {
 
-// Where processes must agree to share memory: the kernel's boot, and the IPC and network namespaces.
+// Where processes must agree to share memory: the kernel's boot, and the IPC and network namespaces; to read each
+// other's, the PID namespace too.
 struct HostIdentity {
   uint64_t boot = 0;
   uint64_t ipc_namespace = 0;
   uint64_t network_namespace = 0;
+  uint64_t pid_namespace = 0;
   bool operator==(const HostIdentity&) const = default;
 
   static HostIdentity OfThisProcess();
@@ -26,7 +28,9 @@ struct UcxEndpoint {
   // Random: names one life of one transport. Every message to it carries it, so that what a process of another epoch
   // sends to a port that was used again is known for what it is.
   uint64_t token = 0;
-  uint64_t life_line = 0;  // modes that share memory: the name of its LifeLine
+  uint64_t life_line = 0;    // modes that share memory: the name of its LifeLine
+  uint32_t process = 0;      // cma: its id,
+  uint64_t own_address = 0;  // and an address that it can be read at
   HostIdentity host;
   std::string address;  // of the UCX worker
 

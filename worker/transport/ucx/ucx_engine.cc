@@ -33,6 +33,7 @@ UcxDriver::TimePoint Now() { return std::chrono::steady_clock::now(); }
 absl::StatusOr<std::unique_ptr<UcxEngine>> UcxEngine::Create(const UcxTransportOptions& options,
                                                              const TransportFence& fence, WorkerRank rank) {
   std::unique_ptr<UcxEngine> engine(new UcxEngine());
+  if (options.mode == UcxMode::kCma) STAGECOACH_RETURN_IF_ERROR(PeerMemory::Prepare());
   engine->wake_fd_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
   if (engine->wake_fd_ < 0) return absl::ErrnoToStatus(errno, "eventfd");
   STAGECOACH_ASSIGN_OR_RETURN(engine->worker_, UcxWorker::Create(options, *engine));
@@ -42,6 +43,8 @@ absl::StatusOr<std::unique_ptr<UcxEngine>> UcxEngine::Create(const UcxTransportO
   endpoint = {.mode = options.mode,
               .token = RandomToken(),
               .life_line = 0,
+              .process = static_cast<uint32_t>(getpid()),
+              .own_address = reinterpret_cast<uint64_t>(&endpoint.token),
               .host = HostIdentity::OfThisProcess(),
               .address = engine->worker_->address()};
   if (UcxErrorMode(options.mode) == UCP_ERR_HANDLING_MODE_NONE) {
@@ -49,7 +52,9 @@ absl::StatusOr<std::unique_ptr<UcxEngine>> UcxEngine::Create(const UcxTransportO
     STAGECOACH_ASSIGN_OR_RETURN(engine->life_line_, LifeLine::Create(endpoint.life_line));
   }
   engine->peers_ = std::make_unique<UcxPeers>(fence, rank, endpoint, *engine->worker_);
-  engine->edges_ = std::make_unique<UcxEdges>(*engine->worker_, *engine->peers_, LargestPayload(options.mode));
+  engine->edges_ = std::make_unique<UcxEdges>(
+      *engine->worker_, *engine->peers_,
+      UcxEdges::Sizes{.largest_payload = LargestPayload(options.mode), .smallest_offer = SmallestOffer(options.mode)});
   return engine;
 }
 
@@ -191,7 +196,11 @@ void UcxEngine::OnEdgeMessage(UcxPeer& peer, const UcxMessageHeader& header, con
       edges_->OnReady(peer, message, 0, header.num_ready);
       return;
     case UcxMessageType::kData:
-      edges_->OnData(peer, message);
+    case UcxMessageType::kOffer:
+    case UcxMessageType::kTaken:
+      if (header.type == UcxMessageType::kData) edges_->OnData(peer, message);
+      if (header.type == UcxMessageType::kOffer) edges_->OnOffer(peer, message);
+      if (header.type == UcxMessageType::kTaken) edges_->OnTaken(peer, message);
       edges_->OnReady(peer, message, 1, header.num_ready);
       return;
     default:

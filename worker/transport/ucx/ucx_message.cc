@@ -54,7 +54,7 @@ std::string UcxEdgeMessage::Pack(uint64_t to_token, WorkerRank from) const {
   WireWriter writer;
   PutHeader(writer, type, to_token, from);
   writer.Put(static_cast<uint32_t>(key.is_sender)).Put(key.from_stage).Put(key.to_stage);
-  return writer.Put(static_cast<uint32_t>(key.kind)).Put(end).Put(num_slots).Take();
+  return writer.Put(static_cast<uint32_t>(key.kind)).Put(end).Put(num_slots).Put(guard_address).Put(guard_value).Take();
 }
 
 std::optional<UcxEdgeMessage> UcxEdgeMessage::Parse(std::span<const std::byte> message) {
@@ -67,6 +67,8 @@ std::optional<UcxEdgeMessage> UcxEdgeMessage::Parse(std::span<const std::byte> m
   const auto kind = reader.Get<uint32_t>();
   parsed.end = reader.Get<uint32_t>();
   parsed.num_slots = reader.Get<uint32_t>();
+  parsed.guard_address = reader.Get<uint64_t>();
+  parsed.guard_value = reader.Get<uint64_t>();
   if (!reader.at_end() || !v1::ChannelKind_IsValid(static_cast<int>(kind))) return std::nullopt;
   parsed.key.kind = static_cast<v1::ChannelKind>(kind);
   return parsed;

@@ -23,6 +23,11 @@ namespace stagecoach {
 //     data(k, offset) ...   ->             when the k-th send is posted and both agree: pieces of it, as payload
 //     mismatch(text)        ->             when they do not
 //
+// Where the receiver can read the sender's memory, large transfers go so instead of data(k, offset) ...:
+//
+//     offer(k, address)     ->             the bytes are there until they are taken or the sender's guard is cleared
+//                           <-  taken(k)
+//
 // So no byte leaves before its place is known, a sender holds nothing for a receiver that is not there, and whatever
 // UCX has been given ends soon unless a peer dies. `ready` records travel in front of data that goes the same way, when
 // there is some: in a steady pipeline a transfer costs one message.
@@ -35,7 +40,9 @@ enum class UcxMessageType : uint16_t {
   kClose,
   kReady,
   kData,
-  kMismatch
+  kMismatch,
+  kOffer,
+  kTaken
 };
 
 // In front of every message.
@@ -43,17 +50,17 @@ struct UcxMessageHeader {
   uint64_t to_token = 0;  // of the receiving transport, see UcxEndpoint
   uint32_t from_rank = 0;
   UcxMessageType type = UcxMessageType::kHello;
-  uint16_t num_ready = 0;  // records after the header (kReady), or after the data's record (kData)
+  uint16_t num_ready = 0;  // records after the header (kReady), or after the first record (kData, kOffer, kTaken)
 };
 
-// A ready or data record.
+// A record of a transfer.
 struct UcxTransferRecord {
   uint32_t end = 0;  // number of the addressed end
   uint32_t reserved = 0;
   uint64_t sequence = 0;  // of the transfer on its edge, from 0
   uint64_t tag = 0;
   uint64_t bytes = 0;   // of the whole transfer
-  uint64_t offset = 0;  // of this piece (kData)
+  uint64_t offset = 0;  // of this piece (kData); address of the bytes at the sender (kOffer)
 };
 
 inline constexpr size_t kMostReadyRecords = 8;
@@ -81,12 +88,14 @@ struct UcxEdgeKey {
   UcxEdgeKey OfOtherEnd() const { return {!is_sender, from_stage, to_stage, kind}; }
 };
 
-// Of kOpen and, without number and slots, of kClose.
+// Of kOpen and, with the key alone, of kClose.
 struct UcxEdgeMessage {
   UcxMessageType type = UcxMessageType::kOpen;
   UcxEdgeKey key;
   uint32_t end = 0;
   uint32_t num_slots = 0;
+  uint64_t guard_address = 0;  // of the end's MemoryGuard
+  uint64_t guard_value = 0;
 
   std::string Pack(uint64_t to_token, WorkerRank from) const;
   static std::optional<UcxEdgeMessage> Parse(std::span<const std::byte> message);
@@ -104,7 +113,7 @@ struct UcxTextMessage {
 
 std::optional<UcxMessageHeader> ParseHeader(std::span<const std::byte> message);
 
-// The header and records of a kReady or kData message, built in place.
+// The header and records of a message about transfers, built in place.
 class UcxTransferHeader {
  public:
   UcxTransferHeader(UcxMessageType type, uint64_t to_token, WorkerRank from);

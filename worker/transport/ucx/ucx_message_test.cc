@@ -10,7 +10,13 @@ namespace {
 std::span<const std::byte> Bytes(const std::string& text) { return std::as_bytes(std::span(text)); }
 
 UcxEndpoint Endpoint() {
-  return {.mode = UcxMode::kShm, .token = 7, .life_line = 8, .host = {1, 2, 3}, .address = std::string("a\0b", 3)};
+  return {.mode = UcxMode::kShm,
+          .token = 7,
+          .life_line = 8,
+          .process = 9,
+          .own_address = 10,
+          .host = {1, 2, 3, 4},
+          .address = std::string("a\0b", 3)};
 }
 
 TEST(UcxMessageTest, MessagesComeBackAsTheyWere) {
@@ -28,12 +34,15 @@ TEST(UcxMessageTest, MessagesComeBackAsTheyWere) {
   EXPECT_EQ(parsed->fence.incarnation, Incarnation(5));
   EXPECT_EQ(parsed->endpoint, "e");
 
-  const UcxEdgeMessage open{.key = {true, 4, 5, v1::CHANNEL_KIND_TIE}, .end = 6, .num_slots = 7};
+  const UcxEdgeMessage open{
+      .key = {true, 4, 5, v1::CHANNEL_KIND_TIE}, .end = 6, .num_slots = 7, .guard_address = 8, .guard_value = 9};
   const auto edge = UcxEdgeMessage::Parse(Bytes(open.Pack(1, WorkerRank(0))));
   ASSERT_TRUE(edge.has_value());
   EXPECT_EQ(edge->key, open.key);
   EXPECT_EQ(edge->end, 6u);
   EXPECT_EQ(edge->num_slots, 7u);
+  EXPECT_EQ(edge->guard_address, 8u);
+  EXPECT_EQ(edge->guard_value, 9u);
   EXPECT_EQ(edge->key.OfOtherEnd().OfOtherEnd(), open.key);
 
   const UcxTextMessage text{.type = UcxMessageType::kMismatch, .end = 3, .text = std::string(5000, 'x')};
@@ -98,15 +107,24 @@ TEST(UcxEndpointTest, SharedMemoryNeedsOneHostAndModesMustAgree) {
   other = Endpoint();
   other.mode = UcxMode::kTcp;
   EXPECT_EQ(CheckReachable(Endpoint(), other).code(), absl::StatusCode::kFailedPrecondition);
+  UcxEndpoint reader = Endpoint();
+  other = Endpoint();
+  other.host.pid_namespace = 99;
+  EXPECT_EQ(CheckReachable(reader, other), absl::OkStatus());
+  reader.mode = other.mode = UcxMode::kCma;
+  EXPECT_EQ(CheckReachable(reader, other).code(), absl::StatusCode::kFailedPrecondition);
+  other.mode = UcxMode::kTcp;
   UcxEndpoint tcp = other;
   tcp.host.boot = 99;
   EXPECT_EQ(CheckReachable(tcp, other), absl::OkStatus());
 }
 
 TEST(UcxModeTest, NamesComeBack) {
-  EXPECT_EQ(*ParseUcxMode("tcp"), UcxMode::kTcp);
-  EXPECT_EQ(*ParseUcxMode(UcxModeText(UcxMode::kShm)), UcxMode::kShm);
-  EXPECT_EQ(ParseUcxMode("cma").status().code(), absl::StatusCode::kInvalidArgument);
+  for (const UcxMode mode : {UcxMode::kTcp, UcxMode::kShm, UcxMode::kCma}) {
+    EXPECT_EQ(*ParseUcxMode(UcxModeText(mode)), mode);
+  }
+  EXPECT_EQ(*ParseUcxMode("cma"), UcxMode::kCma);
+  EXPECT_EQ(ParseUcxMode("ib").status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "worker/transport/ucx/ucx_mode.h"
 
+#include <limits>
+
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "worker/transport/ucx/ucx_message.h"
@@ -14,10 +16,10 @@ static_assert(kLargestTransferHeader + 512 <= kHeaderBytes);
 }  // namespace
 
 absl::StatusOr<UcxMode> ParseUcxMode(absl::string_view text) {
-  for (const UcxMode mode : {UcxMode::kTcp, UcxMode::kShm}) {
+  for (const UcxMode mode : {UcxMode::kTcp, UcxMode::kShm, UcxMode::kCma}) {
     if (text == UcxModeText(mode)) return mode;
   }
-  return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is not a mode of ucx: use tcp or shm"));
+  return absl::InvalidArgumentError(absl::StrCat("\"", text, "\" is not a mode of ucx: use tcp, shm or cma"));
 }
 
 const char* UcxModeText(UcxMode mode) {
@@ -26,6 +28,8 @@ const char* UcxModeText(UcxMode mode) {
       return "tcp";
     case UcxMode::kShm:
       return "shm";
+    case UcxMode::kCma:
+      return "cma";
   }
   return "unknown";
 }
@@ -47,6 +51,7 @@ std::vector<UcxSetting> UcxSettings(const UcxTransportOptions& options) {
            {"KEEPALIVE_INTERVAL", "inf", true}});
       break;
     case UcxMode::kShm:
+    case UcxMode::kCma:
       add({{"TLS", "sysv,self"}, {"MM_FIFO_ELEM_SIZE", message_bytes, true}});
       break;
   }
@@ -58,9 +63,14 @@ size_t LargestPayload(UcxMode mode) {
     case UcxMode::kTcp:
       return size_t{256} << 10;
     case UcxMode::kShm:
+    case UcxMode::kCma:
       return size_t{32} << 10;  // UCX counts a message's bytes in 16 bits
   }
   return 0;
+}
+
+size_t SmallestOffer(UcxMode mode) {
+  return mode == UcxMode::kCma ? size_t{128} << 10 : std::numeric_limits<size_t>::max();
 }
 
 bool IsUsableRoute(absl::string_view route) { return route == "tcp" || route == "sysv" || route == "posix"; }

@@ -23,6 +23,9 @@ bool IsUsableRoute(absl::string_view route);
 // Bytes of data in one message: enough to make calls rare, few enough to stay in the cache on their way through UCX.
 size_t LargestPayload(UcxMode mode);
 
+// Bytes from which on a transfer is not sent, but offered to the receiver to read.
+size_t SmallestOffer(UcxMode mode);
+
 // PEER: UCX says when a peer is gone. NONE: somebody else has to see it.
 ucp_err_handling_mode_t UcxErrorMode(UcxMode mode);
 

@@ -51,6 +51,7 @@ absl::Status UcxPeers::Parse(std::span<const TransportPeer> list) {
                      .incarnation = list[rank].incarnation,
                      .endpoint = *std::move(endpoint),
                      .connection = nullptr,
+                     .memory = PeerMemory(0),
                      .route = "",
                      .has_said_hello = false,
                      .has_welcomed = false,
@@ -62,6 +63,11 @@ absl::Status UcxPeers::Parse(std::span<const TransportPeer> list) {
 }
 
 absl::Status UcxPeers::Connect(UcxPeer& peer) {
+  if (self_.mode == UcxMode::kCma) {
+    peer.memory = PeerMemory(static_cast<pid_t>(peer.endpoint.process));
+    STAGECOACH_RETURN_IF_ERROR(
+        WithContext(peer.memory.Check(peer.endpoint.own_address), absl::StrCat("worker rank ", peer.rank.value())));
+  }
   absl::StatusOr<ucp_ep_h> connection = worker_.Connect(peer.endpoint.address, peer.rank);
   if (!connection.ok()) {
     MarkGone(peer, connection.status().message());
@@ -74,6 +80,7 @@ absl::Status UcxPeers::Connect(UcxPeer& peer) {
                                                       peer.route,
                                                       "; this transport needs tcp, sysv or posix alone: see UCX_TLS"));
   }
+  if (self_.mode == UcxMode::kCma) peer.route += "+cma";
   const UcxHello hello{.fence = fence_, .rank = rank_, .endpoint = self_.Pack()};
   Send(peer, hello.Pack(peer.endpoint.token));
   return absl::OkStatus();

@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "worker/transport/transport.h"
+#include "worker/transport/ucx/peer_memory.h"
 #include "worker/transport/ucx/ucx_endpoint.h"
 #include "worker/transport/ucx/ucx_message.h"
 #include "worker/transport/ucx/ucx_worker.h"
@@ -24,6 +25,7 @@ struct UcxPeer {
   Incarnation incarnation;
   UcxEndpoint endpoint;
   ucp_ep_h connection = nullptr;
+  PeerMemory memory{0};  // mode cma
   std::string route;
   bool has_said_hello = false;
   bool has_welcomed = false;        // our hello

@@ -42,6 +42,7 @@ absl::StatusOr<Transfer*> UcxEnd::Post(PostedTransfer what, std::byte* buffer, c
   transfer.ready_ = ready;
   transfer.sequence_ = num_posted_;
   transfer.moved_bytes_ = 0;
+  transfer.source_ = 0;
   transfer.Settle(UcxTransfer::State::kPosted);
   ++num_posted_;
   if (!driver_.Post(transfer)) {
@@ -52,6 +53,7 @@ absl::StatusOr<Transfer*> UcxEnd::Post(PostedTransfer what, std::byte* buffer, c
 }
 
 void UcxEnd::Fail(const absl::Status& status) {
+  guard_.Clear();
   {
     MutexLock lock(mutex_);
     if (failure_.ok()) failure_ = status;

@@ -14,6 +14,7 @@
 #include "worker/device/device.h"
 #include "worker/transport/transport.h"
 #include "worker/transport/transport_errors.h"
+#include "worker/transport/ucx/peer_memory.h"
 #include "worker/transport/ucx/ucx_message.h"
 
 namespace stagecoach {
@@ -47,6 +48,7 @@ class UcxTransfer final : public Transfer {
   EventRef ready_;
   uint64_t sequence_ = 0;
   size_t moved_bytes_ = 0;
+  uint64_t source_ = 0;  // of a receive that is read: where, at the peer
 };
 
 // One end, here, of an edge whose other end is at another worker. Two sides: Post and the transfers' Wait are for the
@@ -86,12 +88,15 @@ class UcxEnd {
   mutable Mutex mutex_;
   absl::Status failure_ ABSL_GUARDED_BY(mutex_);
 
+  MemoryGuard guard_;  // of the buffers; cleared before they are given back
+
   // Of whoever has the turn. num_moved_ <= num_cleared_ <= num_seen_.
   uint64_t num_seen_ = 0;     // posts
   uint64_t num_cleared_ = 0;  // of which the ready events are complete
-  uint64_t num_moved_ = 0;    // of which all data (sender) or the ready record (receiver) has left
+  uint64_t num_moved_ = 0;    // of which all data or the offer (sender), or the ready record (receiver) has left
   bool peer_is_open_ = false;
   uint32_t peer_number_ = 0;
+  uint64_t peer_guard_address_ = 0, peer_guard_value_ = 0;
   std::vector<PostedTransfer> peer_ready_;  // sender: ring of what the receiver has posted
   uint64_t num_peer_ready_ = 0;
   bool is_listed_ = false;  // these: in the lists of UcxEdges
