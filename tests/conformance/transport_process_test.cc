@@ -179,7 +179,13 @@ TEST_P(TransportProcessTest, ThePeerGoesAndThisWorkerGoesOn) {
   duo.child().Signal(SIGCONT);
   const std::string meet = role_ == Role::kSender ? "send_and_wait 4096" : "recv_and_wait 4096";
   duo.Say(moment_ == Moment::kBeforeMatch ? meet : "wait");
-  EXPECT_THAT(duo.Answer(), StartsWith(NeedsThePeer() ? "error UNAVAILABLE" : "ok"));
+  std::string answer = duo.Answer();
+  if (role_ == Role::kSender && moment_ == Moment::kBeforeMatch && answer == "ok") {
+    // It saw the receive that was posted before it saw that this worker has gone. The next one it cannot see.
+    duo.Say(meet);
+    answer = duo.Answer();
+  }
+  EXPECT_THAT(answer, StartsWith(NeedsThePeer() ? "error UNAVAILABLE" : "ok"));
   EXPECT_EQ(buffer, std::vector<std::byte>(buffer.size()));
 }
 
