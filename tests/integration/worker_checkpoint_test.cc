@@ -13,7 +13,7 @@
 #include "formats/checkpoint_manifest.h"
 #include "formats/checkpoint_reader.h"
 #include "formats/tensor_digest.h"
-#include "tests/integration/embedded_job.h"
+#include "tests/integration/small_job.h"
 #include "tests/testing/worker/agent_harness.h"
 #include "worker/registry/device/device_registry.h"
 #include "worker/registry/model/model_registry.h"
@@ -188,7 +188,7 @@ class WorkerCheckpointTest : public testing::TestWithParam<bool> {
     return digests;
   }
 
-  EmbeddedJob job_;
+  SmallJob job_;
 };
 
 TEST_P(WorkerCheckpointTest, WhatIsWrittenBehindTrainingIsTheStateOfTheSnapshotsStep) {

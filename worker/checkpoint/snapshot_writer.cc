@@ -8,8 +8,6 @@
 
 namespace stagecoach {
 
-SnapshotWriter::SnapshotWriter(FileSystem& files) : files_(files), thread_("checkpoint", [this] { Loop(); }) {}
-
 SnapshotWriter::~SnapshotWriter() {
   {
     MutexLock lock(mutex_);
@@ -22,6 +20,7 @@ SnapshotWriter::~SnapshotWriter() {
 absl::Status SnapshotWriter::Allocate(Device& device, std::span<StageState* const> states) {
   STAGECOACH_CHECK(!is_allocated());
   STAGECOACH_ASSIGN_OR_RETURN(snapshot_, Snapshot::Create(device, states));
+  if (!std::exchange(has_thread_, true)) thread_ = NamedThread("checkpoint", [this] { Loop(); });
   return absl::OkStatus();
 }
 

@@ -35,7 +35,7 @@ class SnapshotWriter {
     std::function<void(absl::StatusOr<v1::ShardWritten> end)> on_end;  // called once, under no lock
   };
 
-  explicit SnapshotWriter(FileSystem& files);
+  explicit SnapshotWriter(FileSystem& files) : files_(files) {}
   ~SnapshotWriter();  // ends what is being written, and waits for it
 
   // The buffer for snapshots of these states, which outlive it. Errors of Snapshot::Create.
@@ -75,7 +75,8 @@ class SnapshotWriter {
   bool cancelled_ ABSL_GUARDED_BY(mutex_) = false;      // what is being written
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;       // the thread
 
-  NamedThread thread_;  // last: it uses all of the above
+  bool has_thread_ = false;  // since the first buffer
+  NamedThread thread_;       // last: it uses all of the above
 };
 
 }  // namespace stagecoach
