@@ -17,8 +17,8 @@ namespace stagecoach {
 namespace {
 
 // Of a file whose space was reserved: how much is passed on to the disk at a time, and how much may be under way.
-constexpr uint64_t kWritebackBytes = uint64_t{4} << 20;
-constexpr uint64_t kMaxWritebackBytes = uint64_t{32} << 20;
+constexpr uint64_t kWritebackBytes = uint64_t{8} << 20;
+constexpr uint64_t kMaxWritebackBytes = uint64_t{256} << 20;
 
 absl::Status ErrnoStatus(int error, absl::string_view action, const std::string& path) {
   const std::string message = absl::StrCat(action, " ", path, ": ", std::strerror(error));

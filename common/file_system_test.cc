@@ -58,7 +58,7 @@ TEST_F(FileSystemTest, MissingFileAndDirectoryAndFifoAreErrors) {
 
 TEST_F(FileSystemTest, AReservedFileHasWhatWasAppendedAndNoMore) {
   const std::string bytes = [] {
-    std::string made(36 << 20, '\0');  // more than may be on its way to the disk at a time
+    std::string made(36 << 20, '\0');  // more than is passed on to the disk at a time
     for (size_t i = 0; i < made.size(); i += 4096) made[i] = static_cast<char>(i >> 12);
     return made;
   }();
