@@ -186,16 +186,20 @@ ExecutorThread::ReplyBody ExecutorThread::Execute(const ExecutorCommand& /*comma
 absl::StatusOr<AppliedReply> ExecutorThread::Commit(const v1::CommitStep& commit) {
   STAGECOACH_RETURN_IF_ERROR(held_.Commit(commit.record()));
   AppliedReply reply{.step = Step(commit.record().step()), .num_updates = held_.num_updates(), .digests = {}};
+  if (commit.want_digests()) STAGECOACH_RETURN_IF_ERROR(AddDigests(reply));
+  if (commit.snapshot()) TakeSnapshot(reply);
+  return reply;
+}
+
+absl::Status ExecutorThread::AddDigests(AppliedReply& reply) {
   for (StageState* state : held_.states()) {
-    if (!commit.want_digests()) break;
     for (const StateTensor& tensor : state->tensors()) {
       if (!tensor.owned) continue;
       STAGECOACH_ASSIGN_OR_RETURN(const TensorDigest digest, state->Digest(held_.stream(), tensor.tensor));
       reply.digests.push_back({&tensor, digest});
     }
   }
-  if (commit.snapshot()) TakeSnapshot(reply);
-  return reply;
+  return absl::OkStatus();
 }
 
 // The step is applied whether or not there is a copy of it: whoever asks for its shard is told.

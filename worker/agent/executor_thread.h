@@ -69,6 +69,7 @@ class ExecutorThread {
 
   absl::StatusOr<PreparedReply> Prepare(const ExecutorCommand& command, PrepareCommand& prepare);
   absl::StatusOr<AppliedReply> Commit(const v1::CommitStep& commit);
+  absl::Status AddDigests(AppliedReply& reply);
   void TakeSnapshot(const AppliedReply& applied);
   absl::StatusOr<v1::ShardWritten> WriteShard(const ExecutorCommand& command, const v1::WriteCheckpoint& order);
   // Ends what is being written and drops the snapshot. DEADLINE_EXCEEDED: the disk does not let go of it. The reason of
