@@ -73,6 +73,37 @@ class ServiceTest(CommandLineCase):
         self.run_stagecoach("cancel", "cli", "--yes")
         self.run_stagecoach("wait", "cli", code=8)
 
+    def test_a_checkpoint_of_a_running_and_of_a_paused_job(self):
+        self.submit("--set", FOREVER)
+        self.run_stagecoach("wait", "cli", "--for=step=3")
+        for state in ("RUNNING", "PAUSED"):
+            if state == "PAUSED":
+                self.run_stagecoach("pause", "cli")
+                wait_until(lambda: self.get_json("get", "job", "cli")["state"] == "PAUSED", "the pause")
+            directory = self.run_stagecoach("checkpoint", "create", "cli").stdout.strip()
+            self.run_stagecoach("checkpoint", "verify", directory)
+            self.assertEqual(self.get_json("get", "job", "cli")["checkpoint"], directory)
+        events = self.run_stagecoach("get", "events", "cli").stdout
+        self.assertEqual(events.count("CheckpointCompleted"), 2)
+        self.run_stagecoach("cancel", "cli")
+        self.run_stagecoach("wait", "cli", code=8)
+        self.run_stagecoach("checkpoint", "create", "cli", code=9)
+        self.run_stagecoach("checkpoint", "create", "none", code=5)
+        # It was as many steps as it is told to have.
+        step = self.get_json("get", "job", "cli")["step"]
+        again = self.submit("--set", f"training.steps={step}", "--set", "checkpoint.resume=auto", "--wait")
+        self.assertEqual(self.get_json("get", "job", again)["state"], "SUCCEEDED")
+        self.assertIn("JobResumed", self.run_stagecoach("get", "events", again).stdout)
+
+    def test_a_job_that_cannot_be_resumed_fails(self):
+        self.submit("--wait")
+        shard = next(self.checkpoints.glob("step-*/stage-00000.safetensors"))
+        shard.write_bytes(shard.read_bytes()[:-1])
+        self.run_stagecoach("submit", self.spec, "--set", "checkpoint.resume=auto", "--wait", code=3)
+        self.assertEqual(self.get_json("get", "job", "cli-2")["reason"], "CorruptCheckpoint")
+        self.run_stagecoach("submit", self.spec, "--set", "checkpoint.resume=step-0000000099", "--wait", code=3)
+        self.assertEqual(self.get_json("get", "job", "cli-3")["reason"], "CheckpointNotFound")
+
     def test_at_a_terminal_cancel_and_down_ask(self):
         self.submit("--set", FOREVER)
         self.run_stagecoach("wait", "cli", "--for=step=1")

@@ -139,6 +139,7 @@ class Chaos:
         job = self.cluster.wait_for_end(name) if job["state"] == "QUEUED" else self.wait_until_ended(name, 5)
         if job["state"] == "FAILED":
             self.expect_loss_of(victim, job)
+            expect(job["checkpoint_step"] == job["step"], f"step {job['step']} is in no checkpoint: {job['message']}")
         else:
             self.expect_success(job, LONG)
         expect(not self.cluster.dead_workers(), "a survivor died")
