@@ -29,6 +29,7 @@ FaultInjector::FaultInjector(Surroundings surroundings, const Scenario& scenario
     : to_(surroundings), scenario_(scenario), coordinator_(coordinator), workers_(workers) {
   coordinator_.trouble = {.planning_fails = scenario_.planning_fails, .files_fail = scenario_.files_fail};
   if (scenario_.slow_tasks) coordinator_.trouble.slowest_task = absl::Seconds(2);
+  to_.world.shards_fail = scenario_.files_fail / 3;
   to_.world.hostile = scenario_.hostile;
   to_.network.Tamper(scenario_.hostile);
   // Orders that come twice or in another order fail at either end of a transfer.
@@ -248,6 +249,7 @@ void FaultInjector::Heal() {
   to_.network.Tamper(false);
   to_.network.BreakDamaged();
   coordinator_.Heal();
+  to_.world.shards_fail = 0;
   for (const auto& host : workers_) host->Heal();
 }
 

@@ -9,6 +9,8 @@ JobPlanned DrawJob(Random& random, uint32_t largest_gang, absl::Duration latest)
   job.degree = static_cast<uint32_t>(random.Below(largest_gang + 1));  // 0: all there are
   job.steps = 1 + random.Below(random.Chance(0.2) ? 40 : 12);
   job.validation_interval = random.Below(4);
+  job.checkpoint_interval = random.Below(5);
+  job.checkpoints_behind_training = random.Chance(0.6);
   const auto call = [&](Request request, double chance) {
     if (!random.Chance(chance)) return;
     job.calls.push_back({job.at + random.Between(absl::ZeroDuration(), absl::Seconds(3)), request});
@@ -16,6 +18,7 @@ JobPlanned DrawJob(Random& random, uint32_t largest_gang, absl::Duration latest)
   call(Request::kFollow, 0.5);
   call(Request::kCancel, 0.15);
   call(Request::kSubmitAgain, 0.2);
+  call(Request::kCheckpoint, 0.15);
   const uint64_t num_pauses = random.Chance(0.25) ? 1 + random.Below(3) : 0;
   for (uint64_t i = 0; i < num_pauses; ++i) {
     call(Request::kPause, 1);

@@ -38,7 +38,7 @@ enum class Fault {
 };
 inline constexpr int kNumFaults = static_cast<int>(Fault::kBreakFollowers) + 1;
 
-enum class Request { kCancel, kPause, kResume, kFollow, kSubmitAgain };
+enum class Request { kCancel, kPause, kResume, kCheckpoint, kFollow, kSubmitAgain };
 struct ClientCall {
   absl::Duration at;
   Request request;
@@ -49,6 +49,8 @@ struct JobPlanned {
   uint32_t degree = 1;
   uint64_t steps = 1;
   uint64_t validation_interval = 0;
+  uint64_t checkpoint_interval = 0;  // steps; 0: only at the end
+  bool checkpoints_behind_training = false;
   std::vector<ClientCall> calls;
 };
 

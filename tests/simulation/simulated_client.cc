@@ -157,6 +157,10 @@ void SimulatedClient::Do(Request request) {
       return AskAboutJob("pause", [](uint64_t id, const JobId& job) -> Input { return PauseRequested{id, job}; });
     case Request::kResume:
       return AskAboutJob("resume", [](uint64_t id, const JobId& job) -> Input { return ResumeRequested{id, job}; });
+    case Request::kCheckpoint:
+      return AskAboutJob("checkpoint", [](uint64_t id, const JobId& job) -> Input {
+        return CheckpointRequested{id, job};
+      });
     case Request::kFollow:
       return Follow(/*only_new=*/true);
     case Request::kSubmitAgain:

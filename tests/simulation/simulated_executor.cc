@@ -277,7 +277,15 @@ void SimulatedExecutor::Begin(WriteShardCommand& command) {
   Later(absl::Milliseconds(30), [this, &command] {
     v1::WorkerMessage message;
     const absl::Status written = WriteShard(command.order, *message.mutable_shard_written());
-    if (!written.ok()) return Answer(ExecutorFailure{written, Step(command.order.step()), ""});
+    if (!written.ok()) {
+      v1::ShardFailed& failed = *message.mutable_shard_failed();
+      failed.set_step(command.order.step());
+      failed.set_file(command.order.file());
+      failed.set_code(static_cast<int>(written.code()));
+      failed.set_message(std::string(written.message()));
+    }
+    to_.world.Cover(written.ok() ? "a shard was written" : "a shard could not be written",
+                    command.order.from_snapshot() ? " from a snapshot" : " from the state");
     Answer(std::move(message));
   });
 }
@@ -298,6 +306,7 @@ absl::Status SimulatedExecutor::WriteShard(const v1::WriteCheckpoint& order, v1:
     }
     ForEachReport([&](const v1::TensorDigestReport& report) { *written.add_tensors() = report; });
   }
+  if (to_.world.random.Chance(to_.world.shards_fail)) return absl::ResourceExhaustedError("the disk is full");
   written.set_step(order.step());
   written.set_file(order.file());
   written.set_bytes(kShardBytes);

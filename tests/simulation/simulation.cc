@@ -65,8 +65,10 @@ class Simulation {
 
  private:
   void PlanJobs(size_t index, const JobPlanned& job, uint64_t seed) {
-    const v1::JobSpec spec =
+    v1::JobSpec spec =
         SmallSpec(absl::StrCat("job", index), job.degree, job.steps, job.validation_interval, Mix(seed, index));
+    spec.mutable_checkpoint()->set_interval_steps(job.checkpoint_interval);
+    spec.mutable_checkpoint()->set_async(job.checkpoints_behind_training);
     clients_.push_back(std::make_unique<SimulatedClient>(
         world_, laws_, [this] { return coordinator_.current(); }, spec));
     SimulatedClient& client = *clients_.back();

@@ -40,7 +40,8 @@ struct World {
   Coverage coverage;
   std::function<void(Phase)> on_phase = [](Phase) {};  // a job has entered it
   const PlantedBug bug;
-  bool hostile = false;  // the network loses, repeats and reorders single messages, or has done so
+  double shards_fail = 0;  // of those that workers write
+  bool hostile = false;    // the network loses, repeats and reorders single messages, or has done so
 };
 
 // The world's time, for code that reads a clock.
