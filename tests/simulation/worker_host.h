@@ -36,7 +36,8 @@ class WorkerHost {
   const std::vector<std::unique_ptr<SimulatedWorker>>& processes() const { return processes_; }
   const std::string& name() const { return name_; }
 
-  // Whatever has happened to it: all its processes go on, and one is there.
+  // Whatever has happened to it: all its processes go on, and from now on one is there. It may have to give way to one
+  // that has died since, and end: then another is started.
   void Heal() {
     for (const auto& process : processes_) {
       to_.network.Isolate(process->host(), false);
@@ -45,10 +46,15 @@ class WorkerHost {
       if (process->alive() && process->stopped()) process->Continue();
     }
     to_.data.Isolate(name_, false);
-    if (!current().alive()) Start();
+    Supervise();
   }
 
  private:
+  void Supervise() {
+    if (!current().alive()) Start();
+    to_.world.scheduler.After(absl::Seconds(1), [this] { Supervise(); });
+  }
+
   const Surroundings to_;
   const std::string name_;
   const std::string numerics_class_;
