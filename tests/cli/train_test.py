@@ -49,6 +49,11 @@ class TrainTest(CommandLineCase):
             digests.add((last["digest"], last["state_digest"]))
         self.assertEqual(len(digests), 1)
 
+    def test_needs_no_privileges(self):
+        """Workers close their ports when they are connected, which on some kernels not everybody may do in every way."""
+        drop = ["setpriv", "--bounding-set=-all", "--inh-caps=-all"] if os.geteuid() == 0 else ["env"]
+        self.run_stagecoach(*drop[1:], BINARY, "train", self.spec, "--workers", 2, binary=drop[0])
+
     def test_many_run_side_by_side(self):
         runs = [subprocess.Popen([BINARY, "train", self.spec, "--workers", "2", "--set",
                                   f"checkpoint.dir={self.directory}/checkpoints-{i}", "-o", "jsonl"],

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <functional>
+#include <limits>
 
 namespace stagecoach {
 namespace {
@@ -41,6 +42,20 @@ void ForEachListeningSocket(const std::function<void(const ListeningSocket&)>& v
   closedir(directory);
 }
 
+// A socket that stops listening would have UCX ask it for connections for ever. One that gets no packets is quiet:
+// these are two ways, of which the first needs a privilege on some kernels, and the second a kernel since 5.7.
+bool DropPackets(int descriptor) {
+  sock_filter drop_all = {BPF_RET | BPF_K, 0, 0, 0};
+  const sock_fprog program = {1, &drop_all};
+  return setsockopt(descriptor, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) == 0;
+}
+
+// Listens at an interface that there is not.
+bool LeaveAllInterfaces(int descriptor) {
+  const int no_interface = std::numeric_limits<int>::max();
+  return setsockopt(descriptor, SOL_SOCKET, SO_BINDTOIFINDEX, &no_interface, sizeof(no_interface)) == 0;
+}
+
 }  // namespace
 
 UcxPorts::UcxPorts() {
@@ -57,11 +72,8 @@ void UcxPorts::Find(const std::string& address) {
 }
 
 absl::Status UcxPorts::Close() const {
-  // A socket that stops listening would have UCX ask it for connections for ever. One that drops every packet is quiet.
-  sock_filter drop_all = {BPF_RET | BPF_K, 0, 0, 0};
-  const sock_fprog program = {1, &drop_all};
   for (const int descriptor : descriptors_) {
-    if (setsockopt(descriptor, SOL_SOCKET, SO_ATTACH_FILTER, &program, sizeof(program)) != 0) {
+    if (!DropPackets(descriptor) && !LeaveAllInterfaces(descriptor)) {
       return absl::ErrnoToStatus(errno, "cannot close a port of UCX");
     }
   }
