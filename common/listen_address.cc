@@ -97,6 +97,19 @@ absl::Status CheckListenIsAllowed(const ListenAddress& address, bool insecure) {
       "Listen at a loopback address or unix:PATH, or, when the network lets in only who may do that, add --insecure"));
 }
 
+absl::StatusOr<std::optional<ListenAddress>> ParseReadersAddress(absl::string_view text, bool insecure,
+                                                                 absl::string_view what) {
+  if (text.empty()) return std::nullopt;
+  const std::string option = absl::StrCat("--", what, "-listen");
+  absl::StatusOr<ListenAddress> address = ParseListenAddress(text);
+  if (!address.ok()) return WithContext(address.status(), option);
+  if (insecure || address->IsLocal()) return *std::move(address);
+  return absl::FailedPreconditionError(absl::StrCat(
+      option, ": refusing to serve ", what, " at ", address->ToString(), ": there is no authentication, so whoever ",
+      "reaches that port can read them. Listen at a loopback address, or, when the network lets in only who may do ",
+      "that, add --insecure"));
+}
+
 absl::Status CheckDialIsAllowed(const ListenAddress& address, bool insecure) {
   if (insecure || address.IsLocal()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(

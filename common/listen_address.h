@@ -2,6 +2,7 @@
 #define STAGECOACH_COMMON_LISTEN_ADDRESS_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -29,6 +30,10 @@ absl::StatusOr<ListenAddress> ParseListenAddress(absl::string_view text);
 // The first form of security: whoever reaches the port can do everything. FAILED_PRECONDITION: others than this
 // machine's processes would, and `insecure` does not say that this is meant.
 absl::Status CheckListenIsAllowed(const ListenAddress& address, bool insecure);
+// Of a port where nobody can do more than read `what` ("metrics"), by the same rule; the value of --WHAT-listen, which
+// errors name. Nothing: it is empty.
+absl::StatusOr<std::optional<ListenAddress>> ParseReadersAddress(absl::string_view text, bool insecure,
+                                                                 absl::string_view what);
 // The same of who dials: whoever answers at an address of another machine is believed.
 absl::Status CheckDialIsAllowed(const ListenAddress& address, bool insecure);
 

@@ -95,5 +95,17 @@ TEST(ListenAddressTest, OnlyThisMachineIsLetInWithoutInsecure) {
   }
 }
 
+TEST(ListenAddressTest, PortsForReadersFollowTheSameRule) {
+  EXPECT_EQ(*ParseReadersAddress("", false, "metrics"), std::nullopt);
+  EXPECT_EQ((*ParseReadersAddress("127.0.0.1:0", false, "metrics"))->host, "127.0.0.1");
+  EXPECT_EQ((*ParseReadersAddress("0.0.0.0:9470", true, "metrics"))->port, 9470);
+  const absl::Status refused = ParseReadersAddress("0.0.0.0:9470", false, "metrics").status();
+  EXPECT_EQ(refused.code(), absl::StatusCode::kFailedPrecondition);
+  EXPECT_THAT(std::string(refused.message()), HasSubstr("--metrics-listen: refusing to serve metrics at 0.0.0.0:9470"));
+  const absl::Status bad = ParseReadersAddress("9470", false, "health").status();
+  EXPECT_EQ(bad.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(bad.message()), HasSubstr("--health-listen: "));
+}
+
 }  // namespace
 }  // namespace stagecoach
