@@ -92,7 +92,8 @@ Coordinator::Coordinator(Options options)
                .answer =
                    [this](uint64_t request, absl::StatusOr<JobId> answer) {
                      if (request == last_request_) last_answer_ = std::move(answer);
-                   }}) {}
+                   },
+               .observer = options_.observer}) {}
 
 absl::StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(Options options) {
   STAGECOACH_RETURN_IF_ERROR(options.store.Lock());
@@ -140,6 +141,7 @@ absl::Status Coordinator::Compact(JournalCompaction& compaction) {
 void Coordinator::Loop() {
   loop_id_ = std::this_thread::get_id();
   while (true) {
+    if (options_.beat != nullptr) options_.beat->Turn();
     const absl::Duration deadline = halted_.ok() ? NextDeadline(state_) : absl::InfiniteDuration();
     const absl::Duration wait = runner_.followers().AnyoneIsBehind()
                                     ? absl::ZeroDuration()

@@ -16,6 +16,7 @@
 #include "common/clock.h"
 #include "common/file_system.h"
 #include "common/ids.h"
+#include "common/loop_beat.h"
 #include "common/named_thread.h"
 #include "coordinator/effect_runner.h"
 #include "coordinator/fleet/fleet_options.h"
@@ -26,6 +27,7 @@
 #include "coordinator/journal/store.h"
 #include "coordinator/journal_compaction.h"
 #include "coordinator/state.h"
+#include "coordinator/state_observer.h"
 #include "coordinator/task_thread.h"
 #include "stagecoach/v1/coordinator.pb.h"
 #include "stagecoach/v1/worker.pb.h"
@@ -48,6 +50,8 @@ class Coordinator {
     Planner planner;                                     // PlanJob; called by the planning thread
     std::function<absl::Time()> wall_clock = absl::Now;  // for people only
     FleetOptions fleet = {};
+    StateObserver* observer = nullptr;  // null: none; outlives the coordinator
+    LoopBeat* beat = nullptr;           // likewise
     JournalCompaction::Limits compaction = {};
     size_t queue_capacity = 1 << 16;
     absl::Duration request_timeout = absl::Seconds(30);

@@ -104,13 +104,14 @@ absl::Status EffectRunner::Append(v1::JournalEntry entry, CoordinatorTerm term) 
   *entry.mutable_time() = ToTimestamp(to_.wall_clock());
   STAGECOACH_CHECK(to_.state.Check(entry).ok());
   STAGECOACH_RETURN_IF_ERROR(WithContext(to_.store.Append(entry, SyncModeOf(entry)), "the journal cannot be written"));
-  Replay(entry);
+  Take(entry, /*replayed=*/false);
   return absl::OkStatus();
 }
 
-void EffectRunner::Replay(const v1::JournalEntry& entry) {
+void EffectRunner::Take(const v1::JournalEntry& entry, bool replayed) {
   to_.state.Apply(entry);
   Record(entry);
+  if (to_.observer != nullptr) to_.observer->OnEntry(entry, to_.state, replayed);
 }
 
 // Followers hear of it at the end of the decision: workers wait for what comes next in it.
@@ -158,6 +159,7 @@ void EffectRunner::EndAllSessions(const absl::Status& why) {
 absl::Status EffectRunner::RunEffect(AppendEntry& effect) { return Append(std::move(effect.entry), to_.state.term()); }
 
 absl::Status EffectRunner::RunEffect(ObserveFact& effect) {
+  if (to_.observer != nullptr) to_.observer->BeforeFact(effect, to_.state);
   to_.state.Observe(effect);
   return absl::OkStatus();
 }
@@ -241,6 +243,11 @@ absl::Status EffectRunner::RunEffect(KeepLogLines& effect) {
 
 absl::Status EffectRunner::RunEffect(AnswerRequest& effect) {
   to_.answer(effect.request, std::move(effect.answer));
+  return absl::OkStatus();
+}
+
+absl::Status EffectRunner::RunEffect(StepMeasured& effect) {
+  if (to_.observer != nullptr) to_.observer->OnStepMeasured(effect, to_.state);
   return absl::OkStatus();
 }
 

@@ -21,6 +21,7 @@
 #include "coordinator/journal/store.h"
 #include "coordinator/log_book.h"
 #include "coordinator/state.h"
+#include "coordinator/state_observer.h"
 #include "coordinator/task_thread.h"
 #include "formats/checkpoint_retention.h"
 
@@ -49,6 +50,7 @@ class EffectRunner {
     TaskThread& file_thread;
     std::function<void(Input)> post_result;
     std::function<void(uint64_t, absl::StatusOr<JobId>)> answer;
+    StateObserver* observer = nullptr;  // null: none
   };
   explicit EffectRunner(Collaborators collaborators)
       : to_(std::move(collaborators)), retention_(to_.files), followers_(event_log_, log_book_) {}
@@ -56,7 +58,7 @@ class EffectRunner {
   // Fills in sequence, term and time, appends, applies. An error of the store: nothing was applied.
   absl::Status Append(v1::JournalEntry entry, CoordinatorTerm term);
   // What Append does, with an entry that is in the journal already.
-  void Replay(const v1::JournalEntry& entry);
+  void Replay(const v1::JournalEntry& entry) { Take(entry, /*replayed=*/true); }
   // Stops at the first error, which is the journal's: the effects behind it have not happened.
   absl::Status Run(Decision decision);
   // What effects have brought about since the last call: sessions that took no message, tasks that could not begin, a
@@ -82,8 +84,10 @@ class EffectRunner {
   absl::Status RunEffect(PruneOldCheckpoints& effect);
   absl::Status RunEffect(KeepLogLines& effect);
   absl::Status RunEffect(AnswerRequest& effect);
+  absl::Status RunEffect(StepMeasured& effect);
   absl::Status RunEffect(RequestTick& effect);
 
+  void Take(const v1::JournalEntry& entry, bool replayed);
   void RunOnFiles(std::function<absl::Status()> work);
   void Record(const v1::JournalEntry& entry);
   void Forget(const JobId& job);

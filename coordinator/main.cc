@@ -6,6 +6,7 @@
 #include <atomic>
 #include <csignal>
 #include <iostream>
+#include <optional>
 
 #include "CLI/CLI.hpp"
 #include "absl/strings/str_cat.h"
@@ -30,6 +31,8 @@ struct Arguments {
   std::string state_directory;
   std::string listen = "127.0.0.1:7070";
   bool insecure = false;
+  std::string metrics_listen;  // empty: nowhere
+  std::string health_listen;   // likewise
   std::string address_file;
   FleetOptions fleet;
   LogOptions log;
@@ -57,6 +60,9 @@ void AddOptions(CLI::App& app, Arguments& arguments) {
       ->envname("STAGECOACH_LISTEN")
       ->capture_default_str();
   app.add_flag("--insecure", arguments.insecure, "let others than this machine's processes in, without credentials");
+  app.add_option("--metrics-listen", arguments.metrics_listen, "HOST:PORT for Prometheus (port 0: any); default: none");
+  app.add_option("--health-listen", arguments.health_listen,
+                 "HOST:PORT for probes without credentials (grpc.health.v1); default: none");
   app.add_option("--address-file", arguments.address_file, "where to write the address, one line, once it is served");
   AddDuration(app, "--lease", arguments.fleet.lease, "how long a worker may act after its last heartbeat");
   AddDuration(app, "--heartbeat-interval", arguments.fleet.heartbeat_interval, "how often workers send one");
@@ -81,16 +87,27 @@ int Fail(const absl::Status& status, int code) {
   return code;
 }
 
-absl::StatusOr<ListenAddress> CheckArguments(const Arguments& arguments) {
+// Where the daemon listens.
+struct Listeners {
+  ListenAddress service;
+  std::optional<ListenAddress> metrics;
+  std::optional<ListenAddress> health;
+};
+
+absl::StatusOr<Listeners> CheckArguments(const Arguments& arguments) {
   if (arguments.fleet.lease < 2 * arguments.fleet.heartbeat_interval) {
     return absl::InvalidArgumentError(absl::StrCat(
         "--lease ", absl::FormatDuration(arguments.fleet.lease), " is less than two of --heartbeat-interval ",
         absl::FormatDuration(arguments.fleet.heartbeat_interval), ": one late heartbeat would end it"));
   }
-  absl::StatusOr<ListenAddress> address = ParseListenAddress(arguments.listen);
+  const bool insecure = arguments.insecure;
+  const absl::StatusOr<ListenAddress> address = ParseListenAddress(arguments.listen);
   if (!address.ok()) return WithContext(address.status(), "--listen");
-  if (absl::Status allowed = CheckListenIsAllowed(*address, arguments.insecure); !allowed.ok()) return allowed;
-  return address;
+  STAGECOACH_RETURN_IF_ERROR(CheckListenIsAllowed(*address, insecure));
+  Listeners listeners{*address, std::nullopt, std::nullopt};
+  STAGECOACH_ASSIGN_OR_RETURN(listeners.metrics, ParseReadersAddress(arguments.metrics_listen, insecure, "metrics"));
+  STAGECOACH_ASSIGN_OR_RETURN(listeners.health, ParseReadersAddress(arguments.health_listen, insecure, "health"));
+  return listeners;
 }
 
 // Each connection is a descriptor, and a coordinator that has none left cannot write its journal.
@@ -111,7 +128,7 @@ sigset_t BlockEndSignals() {
   return signals;
 }
 
-int Serve(const Arguments& arguments, const ListenAddress& listen) {
+int Serve(const Arguments& arguments, const Listeners& listeners) {
   const sigset_t signals = BlockEndSignals();
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a file's limit is an error of the write, as a full disk is
@@ -123,9 +140,11 @@ int Serve(const Arguments& arguments, const ListenAddress& listen) {
     pthread_kill(self, SIGTERM);
   };
   const absl::StatusOr<std::unique_ptr<Server>> server = Server::Start({.state_directory = arguments.state_directory,
-                                                                        .listen = listen,
+                                                                        .listen = listeners.service,
                                                                         .address_file = arguments.address_file,
                                                                         .fleet = arguments.fleet,
+                                                                        .metrics = listeners.metrics,
+                                                                        .health = listeners.health,
                                                                         .on_halt = on_halt});
   if (!server.ok()) return Fail(server.status(), kExitError);
   int signal = 0;
@@ -152,9 +171,9 @@ int Main(int argc, char** argv) {
     return app.exit(error, std::cout, std::cerr) == 0 ? kExitOk : kExitUsage;
   }
   if (const absl::Status status = StartLog("coordinator", arguments.log); !status.ok()) return Fail(status, kExitUsage);
-  const absl::StatusOr<ListenAddress> listen = CheckArguments(arguments);
-  if (!listen.ok()) return Fail(listen.status(), kExitUsage);
-  return Serve(arguments, *listen);
+  const absl::StatusOr<Listeners> listeners = CheckArguments(arguments);
+  if (!listeners.ok()) return Fail(listeners.status(), kExitUsage);
+  return Serve(arguments, *listeners);
 }
 
 }  // namespace

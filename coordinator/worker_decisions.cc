@@ -66,7 +66,8 @@ Decision GiveUpAwaited(const State& state) {
 }
 
 // The session ends, and the worker is remembered as lost.
-Decision GiveUp(absl::Duration now, const State& state, const WorkerRecord& worker, const absl::Status& why) {
+Decision GiveUp(absl::Duration now, const State& state, const WorkerRecord& worker, WorkerLoss loss,
+                const absl::Status& why) {
   Decision decision;
   decision.reason = absl::StrCat("worker ", worker.id.value(), " is lost: ", why.message());
   if (worker.session.has_value()) decision.effects.push_back(EndSession{*worker.session, why});
@@ -75,6 +76,7 @@ Decision GiveUp(absl::Duration now, const State& state, const WorkerRecord& work
   lost.session.reset();
   lost.job.reset();
   lost.why = why;
+  lost.loss = loss;
   lost.deadline = now + state.options().remember_lost;
   decision.effects.push_back(ObserveFact{WorkerChanged{std::move(lost)}});
   LeaveFleet(state, worker.id, decision);
@@ -109,8 +111,9 @@ Decision LoseMember(absl::Duration now, const State& state, const Membership& me
   return std::move(decision).Finish("lost a member");
 }
 
-Decision Lose(absl::Duration now, const State& state, const WorkerRecord& worker, const absl::Status& why) {
-  Decision decision = GiveUp(now, state, worker, why);
+Decision Lose(absl::Duration now, const State& state, const WorkerRecord& worker, WorkerLoss loss,
+              const absl::Status& why) {
+  Decision decision = GiveUp(now, state, worker, loss, why);
   const auto member = worker.job.has_value() ? FindMembership(state, worker.id) : std::nullopt;
   if (member.has_value()) Extend(decision, LoseMember(now, state, *member, why));
   return decision;
@@ -162,12 +165,12 @@ void TellToGiveUp(const State& state, const WorkerRecord& worker, Decision& deci
 Decision OnDeadline(absl::Duration now, const State& state, const WorkerRecord& worker) {
   switch (worker.presence) {
     case WorkerPresence::kConnected:
-      return Lose(now, state, worker,
+      return Lose(now, state, worker, WorkerLoss::kLeaseExpired,
                   absl::DeadlineExceededError(
                       absl::StrCat("its lease is over: nothing was heard of it for ",
                                    absl::FormatDuration(absl::Trunc(now - worker.last_seen, absl::Milliseconds(1))))));
     case WorkerPresence::kSuspect:
-      return Lose(now, state, worker, worker.why);
+      return Lose(now, state, worker, WorkerLoss::kSessionEnded, worker.why);
     case WorkerPresence::kLost:
       break;
   }
@@ -233,7 +236,8 @@ Decision OnSessionEnded(absl::Duration now, const State& state, const SessionEnd
   worker.session.reset();
   Decision decision;
   if (worker.leaving.has_value()) {
-    decision = Lose(now, state, worker, absl::UnavailableError(absl::StrCat("it has left: ", *worker.leaving)));
+    decision = Lose(now, state, worker, WorkerLoss::kLeft,
+                    absl::UnavailableError(absl::StrCat("it has left: ", *worker.leaving)));
     decision.effects.push_back(RequestTick{});
     return decision;
   }
@@ -317,8 +321,8 @@ std::optional<Decision> OnWorkersTick(absl::Duration now, const State& state) {
   for (const JobId& id : state.active_jobs()) {
     const std::optional<HungMember> hung = FindHungMember(now, state, state.jobs().at(id));
     if (!hung.has_value()) continue;
-    Decision decision =
-        GiveUp(now, state, state.workers().at(hung->worker), absl::DeadlineExceededError(hung->cause.message));
+    Decision decision = GiveUp(now, state, state.workers().at(hung->worker), WorkerLoss::kHung,
+                               absl::DeadlineExceededError(hung->cause.message));
     JobDecision job_decision(SurroundingsOf(now, state), state.jobs().at(id));
     job_decision.said(hung->rank).lost = true;
     FailJob(job_decision, hung->cause);

@@ -4,7 +4,6 @@
 #include <utility>
 
 namespace stagecoach {
-namespace {
 
 v1::WorkerState StateOf(const WorkerRecord& worker) {
   if (worker.presence == WorkerPresence::kLost) return v1::WORKER_STATE_LOST;
@@ -12,8 +11,6 @@ v1::WorkerState StateOf(const WorkerRecord& worker) {
   if (worker.leaving.has_value()) return v1::WORKER_STATE_LEAVING;
   return worker.job.has_value() || worker.clearing ? v1::WORKER_STATE_BUSY : v1::WORKER_STATE_IDLE;
 }
-
-}  // namespace
 
 bool IsAvailable(const WorkerRecord& worker) {
   return worker.presence == WorkerPresence::kConnected && !worker.leaving.has_value() && !worker.clearing &&

@@ -21,6 +21,15 @@ enum class WorkerPresence {
   kLost,
 };
 
+// Why a worker is lost.
+enum class WorkerLoss {
+  kNone,
+  kSessionEnded,
+  kLeaseExpired,
+  kLeft,
+  kHung,
+};
+
 // What is known of one worker, by its name. Observed: gone when the coordinator ends. Times are the coordinator's
 // clock.
 struct WorkerRecord {
@@ -33,8 +42,9 @@ struct WorkerRecord {
   // When it is forgotten, of a lost one.
   absl::Duration deadline = absl::InfiniteDuration();
   absl::Duration last_seen;
-  absl::Status why;                    // it is suspect or lost
-  std::optional<std::string> leaving;  // why it has been asked to end; it gets no job
+  absl::Status why;                     // it is suspect or lost
+  WorkerLoss loss = WorkerLoss::kNone;  // of a lost one
+  std::optional<std::string> leaving;   // why it has been asked to end; it gets no job
   // It came with what it held of a job that goes on without it, and has not said yet that it has given that up.
   bool clearing = false;
   std::optional<JobId> job;  // that has reserved it
@@ -49,6 +59,8 @@ struct WorkerRecord {
 
 using Workers = std::map<WorkerId, WorkerRecord>;
 
+// As clients see it.
+v1::WorkerState StateOf(const WorkerRecord& worker);
 // Whether a job may get it.
 bool IsAvailable(const WorkerRecord& worker);
 

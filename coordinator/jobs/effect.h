@@ -103,12 +103,17 @@ struct AnswerRequest {
   uint64_t request = 0;
   absl::StatusOr<JobId> answer;
 };
+// What the workers said that they did with the time of the step that was just committed, for metrics alone.
+struct StepMeasured {
+  JobId job;
+  std::vector<std::shared_ptr<const v1::StepPrepared>> votes;  // by worker rank
+};
 // Decide on a Tick next, on the state as it then is.
 struct RequestTick {};
 
 using Effect =
     std::variant<AppendEntry, ObserveFact, SendToWorker, EndSession, StartPlanning, MakeDirectory, WriteManifest,
-                 RemoveDirectory, PruneOldCheckpoints, KeepLogLines, AnswerRequest, RequestTick>;
+                 RemoveDirectory, PruneOldCheckpoints, KeepLogLines, AnswerRequest, StepMeasured, RequestTick>;
 
 struct Decision {
   std::vector<Effect> effects;

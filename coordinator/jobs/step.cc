@@ -93,6 +93,7 @@ void CommitStepInFlight(JobDecision& decision) {
       .tokens = batch.num_samples * spec.training().seq_len(),
       .seconds = absl::ToDoubleSeconds(decision.now() - decision.progress().step_started)};
   AppendCommit(decision, *record, ReportStep(*record, *decision.history().plan, input.votes, measurement));
+  decision.Add(StepMeasured{decision.job().id, std::move(input.votes)});
   NoteCheckpointDue(decision);
   const bool snapshot = SnapshotIsDue(decision);
   SendCommit(decision, snapshot);

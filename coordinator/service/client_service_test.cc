@@ -107,6 +107,33 @@ TEST(ClientServiceTest, ShowsAJobFromItsSubmissionToItsEnd) {
   EXPECT_EQ(list.jobs(0).status().job(), "job");
 }
 
+TEST(ClientServiceTest, CallsAreCounted) {
+  const auto metrics = *MetricRegistry::Create(MetricSource::kCoordinator);
+  ServiceOptions options = ServiceHarness::DefaultOptions();
+  options.metrics = metrics.get();
+  ServiceHarness service(options, {.host = "127.0.0.1", .port = 0, .path = ""});
+  EXPECT_EQ(Submit(service, {}).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  service.AddWorker("a");
+  const std::string job = service.Submit(service.Spec("job", 1));
+  grpc::Status end;
+  service.FollowToEnd(Follow(job), end);
+  v1::Job found;
+  for (int i = 0; i < 2; ++i) EXPECT_TRUE(Get(service, job, &found).ok());
+  EXPECT_EQ(Get(service, "nobody", &found).error_code(), grpc::StatusCode::NOT_FOUND);
+  const auto handled = [&](const char* method, const char* code) {
+    return metrics->Counter("stagecoach_rpc_handled_total", {method, code}).Value();
+  };
+  EXPECT_EQ(handled("GetJob", "ok"), 2);
+  EXPECT_EQ(handled("GetJob", "not_found"), 1);
+  EXPECT_EQ(handled("SubmitJob", "ok"), 1);
+  EXPECT_EQ(handled("SubmitJob", "invalid_argument"), 1);
+  EXPECT_EQ(handled("FollowJob", "ok"), 1);
+  EXPECT_EQ(metrics->Counter("stagecoach_jobs_submitted_total", {"rejected"}).Value(), 1);
+  EXPECT_THAT(metrics->Text(), HasSubstr("stagecoach_rpc_duration_seconds_count{method=\"GetJob\"} 3\n"));
+  EXPECT_THAT(metrics->Text(), testing::Not(HasSubstr("Session")));
+  EXPECT_THAT(metrics->Text(), testing::Not(HasSubstr("duration_seconds_count{method=\"FollowJob\"}")));
+}
+
 TEST(ClientServiceTest, NamesVersionAndTerm) {
   ServiceHarness service;
   grpc::ClientContext context;

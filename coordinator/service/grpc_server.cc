@@ -7,10 +7,12 @@
 
 #include <chrono>
 #include <utility>
+#include <vector>
 
 #include "absl/memory/memory.h"
 #include "common/check.h"
 #include "common/status_macros.h"
+#include "coordinator/service/rpc_metrics.h"
 
 namespace stagecoach {
 namespace {
@@ -70,6 +72,11 @@ absl::Status GrpcServer::Serve(std::unique_ptr<ConnectionAcceptor> connections) 
   Configure(builder, options_);
   connection_input_ = builder.experimental().AddExternalConnectionAcceptor(
       grpc::ServerBuilder::experimental_type::ExternalConnectionType::FROM_FD, grpc::InsecureServerCredentials());
+  if (options_.metrics != nullptr) {
+    std::vector<std::unique_ptr<grpc::experimental::ServerInterceptorFactoryInterface>> interceptors;
+    interceptors.push_back(std::make_unique<RpcMetrics>(*options_.metrics));
+    builder.experimental().SetInterceptorCreators(std::move(interceptors));
+  }
   builder.RegisterService(&workers_);
   builder.RegisterService(&clients_);
   server_ = builder.BuildAndStart();

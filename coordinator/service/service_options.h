@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "absl/time/time.h"
+#include "common/metrics/metric_registry.h"
 #include "coordinator/service/stream_writer.h"
 
 namespace stagecoach {
@@ -18,7 +19,8 @@ struct ServiceOptions {
   StreamLimits follower = {.messages = 1024, .bytes = size_t{4} << 20};
   size_t max_client_message_bytes = size_t{4} << 20;
   size_t max_session_message_bytes = size_t{64} << 20;
-  int max_requests = 64;  // that wait for the coordinator at a time
+  int max_requests = 64;              // that wait for the coordinator at a time
+  MetricRegistry* metrics = nullptr;  // null: calls are not counted. Outlives the server
 };
 
 }  // namespace stagecoach

@@ -42,9 +42,19 @@ void DecideHarness::RunEffect(const AppendEntry& effect) {
   STAGECOACH_CHECK(status.ok());
   journal.push_back(entry);
   state.Apply(entry);
+  if (observer != nullptr) observer->OnEntry(entry, state, /*replayed=*/false);
   if (JobOfEntry(entry).empty()) return;
   const JobId id(JobOfEntry(entry));
   Note(EventOfEntry(entry, job(id)), id);
+}
+
+void DecideHarness::RunEffect(const ObserveFact& effect) {
+  if (observer != nullptr) observer->BeforeFact(effect, state);
+  state.Observe(effect);
+}
+
+void DecideHarness::RunEffect(const StepMeasured& effect) {
+  if (observer != nullptr) observer->OnStepMeasured(effect, state);
 }
 
 void DecideHarness::RunEffect(const SendToWorker& effect) {
@@ -152,7 +162,7 @@ JobId DecideHarness::Submit(const v1::JobSpec& spec, const std::string& submissi
 }
 
 void DecideHarness::Restart() {
-  state = Replay(journal);
+  state = Replay(journal, observer);
   sessions.clear();
   inbox.clear();
   planning.reset();
@@ -234,11 +244,12 @@ std::vector<v1::CoordinatorMessage> DecideHarness::Sent(const std::string& worke
   return messages;
 }
 
-State Replay(const std::vector<v1::JournalEntry>& journal) {
+State Replay(const std::vector<v1::JournalEntry>& journal, StateObserver* observer) {
   State state;
   for (const v1::JournalEntry& entry : journal) {
     STAGECOACH_CHECK(state.Check(entry).ok());
     state.Apply(entry);
+    if (observer != nullptr) observer->OnEntry(entry, state, /*replayed=*/true);
   }
   return state;
 }

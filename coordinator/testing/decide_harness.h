@@ -13,6 +13,7 @@
 
 #include "absl/time/time.h"
 #include "coordinator/decide.h"
+#include "coordinator/state_observer.h"
 #include "coordinator/testing/fake_worker.h"
 
 namespace stagecoach {
@@ -81,6 +82,7 @@ class DecideHarness {
   std::map<JobId, std::vector<v1::StepEvent>> events_of;
   std::vector<v1::EventNote> notes;
   std::vector<KeepLogLines> log_lines;
+  StateObserver* observer = nullptr;  // sees what it would see of a coordinator
   // Under way, the oldest of each kind; others follow when it is finished.
   std::optional<StartPlanning> planning;
   std::optional<MakeDirectory> directory;
@@ -95,7 +97,7 @@ class DecideHarness {
   bool StepAny();
   void RunEffects(const Decision& decision);
   void RunEffect(const AppendEntry& effect);
-  void RunEffect(const ObserveFact& effect) { state.Observe(effect); }
+  void RunEffect(const ObserveFact& effect);
   void RunEffect(const SendToWorker& effect);
   void RunEffect(const StartPlanning& effect) { Order(effect, planning, later_plannings_); }
   void RunEffect(const MakeDirectory& effect) { Order(effect, directory, later_directories_); }
@@ -105,6 +107,7 @@ class DecideHarness {
   void RunEffect(const EndSession& effect);
   void RunEffect(const KeepLogLines& effect) { log_lines.push_back(effect); }
   void RunEffect(const AnswerRequest& effect) { answer = effect.answer; }
+  void RunEffect(const StepMeasured& effect);
   void RunEffect(const RequestTick&) { tick_requested_ = true; }
 
   // What a coordinator does first.
@@ -139,7 +142,7 @@ class DecideHarness {
 };
 
 // What replaying the entries gives. They must follow from each other.
-State Replay(const std::vector<v1::JournalEntry>& journal);
+State Replay(const std::vector<v1::JournalEntry>& journal, StateObserver* observer = nullptr);
 // The durable part, all of it: equal texts, equal parts.
 std::string DurableText(const State& state);
 

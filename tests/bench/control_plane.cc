@@ -1,7 +1,7 @@
 // What a step costs when it computes nothing: a coordinator's process with its journal on disk, and workers that answer
 // at once, each over a connection of its own.
 //
-//   control_plane [--workers 4] [--steps 5000] [--unix]
+//   control_plane [--workers 4] [--steps 5000] [--unix] [--metrics]
 //
 // Prints the time from the last StepPrepared that a worker sends to the last CommitStep that one receives, as median
 // and 99th percentile over the steps, and steps per second. All workers are threads of this program, so that on few
@@ -58,6 +58,7 @@ struct Arguments {
   uint32_t workers = 4;
   uint64_t steps = 5000;
   bool unix_socket = false;
+  bool metrics = false;
 };
 
 v1::JobSpec MakeSpec(const Arguments& arguments, const TemporaryDirectory& directory) {
@@ -159,8 +160,10 @@ void Report(const Arguments& arguments, const LastTimes& prepared, const LastTim
 int Run(const Arguments& arguments, const std::string& coordinator_binary) {
   const TemporaryDirectory directory;
   const std::string listen = arguments.unix_socket ? "unix:" + directory.Path("socket") : "127.0.0.1:0";
-  CoordinatorProcess coordinator(coordinator_binary, directory.path(),
-                                 {"--state-dir", directory.Path("state"), "--listen", listen, "--log-level", "warn"});
+  std::vector<std::string> options = {"--state-dir", directory.Path("state"), "--listen",
+                                      listen,        "--log-level",           "warn"};
+  if (arguments.metrics) options.insert(options.end(), {"--metrics-listen", "127.0.0.1:0"});
+  CoordinatorProcess coordinator(coordinator_binary, directory.path(), options);
   if (!coordinator.WaitUntilItServes()) {
     std::fprintf(stderr, "%s", coordinator.Log().c_str());
     return 1;
@@ -185,6 +188,7 @@ int main(int argc, char** argv) {
   app.add_option("--workers", arguments.workers, "fake ones, threads of this program")->check(CLI::Range(1, 256));
   app.add_option("--steps", arguments.steps, "of the job")->check(CLI::Range(100, 1'000'000));
   app.add_flag("--unix", arguments.unix_socket, "over a Unix socket");
+  app.add_flag("--metrics", arguments.metrics, "exported, and scraped by nobody");
   CLI11_PARSE(app, argc, argv);
   const auto here = std::filesystem::read_symlink("/proc/self/exe").parent_path();
   return stagecoach::Run(arguments, here / "stagecoach-coordinator");

@@ -16,6 +16,7 @@
 
 #include "coordinator/service/testing/grpc_worker.h"
 #include "coordinator/service/testing/service_harness.h"
+#include "tests/testing/health/health_probe.h"
 #include "tests/testing/temporary_directory.h"
 
 namespace stagecoach {
@@ -67,6 +68,38 @@ v1::ListJobsResponse Jobs(const CoordinatorProcess& process) {
   v1::ListJobsResponse response;
   EXPECT_TRUE(stub->ListJobs(&context, {}, &response).ok());
   return response;
+}
+
+// Of a line of the log: "metrics at 127.0.0.1:41234".
+std::string AddressIn(const std::string& log, const std::string& what) {
+  const size_t begin = log.find(what + " at ") + what.size() + 4;
+  return log.substr(begin, log.find('\n', begin) - begin);
+}
+
+TEST_F(CoordinatorProcessTest, ServesMetricsAndHealthAtPortsOfTheirOwn) {
+  auto process = StartAndWait({"--metrics-listen", "127.0.0.1:0", "--health-listen", "127.0.0.1:0"});
+  const std::string health = AddressIn(process->Log(), "health"), metrics = AddressIn(process->Log(), "metrics");
+  EXPECT_THAT(metrics, testing::StartsWith("127.0.0.1:"));
+  EXPECT_NE(health, metrics);
+  EXPECT_TRUE(HealthBecomes(health, "", "SERVING"));
+  EXPECT_EQ(AskHealth(health, "live"), "SERVING");
+  // Nothing of the coordinator itself can be reached there.
+  grpc::ClientContext context;
+  SetDeadline(context);
+  v1::GetVersionResponse response;
+  const auto stub = v1::CoordinatorService::NewStub(grpc::CreateChannel(health, grpc::InsecureChannelCredentials()));
+  EXPECT_EQ(stub->GetVersion(&context, {}, &response).error_code(), grpc::StatusCode::UNIMPLEMENTED);
+  process->Signal(SIGTERM);
+  EXPECT_EQ(process->WaitForExit(), 0);
+}
+
+TEST_F(CoordinatorProcessTest, RefusesToServeMetricsAndHealthToOthers) {
+  for (const char* option : {"--metrics-listen", "--health-listen"}) {
+    auto process = Start({option, "0.0.0.0:0"});
+    EXPECT_EQ(process->WaitForExit(), 2);
+    EXPECT_THAT(process->Log(), HasSubstr(std::string(option) + ": refusing to serve"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(State()));
 }
 
 TEST_F(CoordinatorProcessTest, MakesAStateDirectoryForItsUserAlone) {
