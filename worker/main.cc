@@ -33,6 +33,8 @@ constexpr int kExitUsage = 2;
 struct Arguments {
   std::string coordinator;
   bool insecure = false;
+  std::string metrics_listen;  // empty: nowhere
+  std::string health_listen;   // likewise
   ServerOptions server;
   LogOptions log;
 };
@@ -64,6 +66,9 @@ void AddOptions(CLI::App& app, Arguments& arguments) {
       ->required()
       ->envname("STAGECOACH_ADDRESS");
   app.add_flag("--insecure", arguments.insecure, "use the network, without credentials, though others can reach it");
+  app.add_option("--metrics-listen", arguments.metrics_listen, "HOST:PORT for Prometheus (port 0: any); default: none");
+  app.add_option("--health-listen", arguments.health_listen,
+                 "HOST:PORT for probes without credentials (grpc.health.v1); default: none");
   app.add_option("--name", server.name, "unique among the workers; default: the host's with a random suffix")
       ->check([](const std::string& name) { return CheckWorkerName(name); });
   app.add_option("--device", server.device, "cpu or reference (float64, slow)")->capture_default_str();
@@ -109,6 +114,14 @@ absl::Status CheckNetworkIsAllowed(const Arguments& arguments, const ListenAddre
       "refusing to receive tensors at ", devices, ": there is no authentication, so whoever reaches that network can ",
       "write into them. Stay with --network-devices ", TransportSettings().network_devices,
       ", or, when the network lets in only who may do that, add --insecure"));
+}
+
+absl::Status ChooseListeners(Arguments& arguments) {
+  const bool insecure = arguments.insecure;
+  ServerOptions& server = arguments.server;
+  STAGECOACH_ASSIGN_OR_RETURN(server.metrics, ParseReadersAddress(arguments.metrics_listen, insecure, "metrics"));
+  STAGECOACH_ASSIGN_OR_RETURN(server.health, ParseReadersAddress(arguments.health_listen, insecure, "health"));
+  return absl::OkStatus();
 }
 
 // Several workers share the cores of a machine: threads that spin at the barriers of one would take them from another.
@@ -188,6 +201,7 @@ int Main(int argc, char** argv) {
   if (const absl::Status status = CheckNetworkIsAllowed(arguments, *coordinator); !status.ok()) {
     return Fail(status, kExitUsage);
   }
+  if (const absl::Status status = ChooseListeners(arguments); !status.ok()) return Fail(status, kExitUsage);
   MakeOpenMpWaitPassively(argv);
   arguments.server.coordinator = *coordinator;
   arguments.server.log = AddJobLog();

@@ -21,6 +21,9 @@
 namespace stagecoach {
 namespace {
 
+// So that whoever looks sees the agent's loop turn, and series of a job go in time.
+constexpr absl::Duration kLongestSleep = absl::Seconds(1);
+
 uint64_t RandomNumber() {
   std::random_device random;
   return uint64_t{random()} << 32 | random();
@@ -84,9 +87,37 @@ absl::StatusOr<std::unique_ptr<Server>> Server::Start(const ServerOptions& optio
   const std::string name = agent.worker.value();
   spdlog::info("worker {}: device {} ({}), up to {} threads and {} bytes; dialling {}", name, agent.device,
                agent.numerics_class, agent.max_threads, agent.memory_bytes, options.coordinator.ToString());
+  auto server = absl::WrapUnique(new Server(name, options.log));
+  if (options.metrics.has_value()) {
+    STAGECOACH_ASSIGN_OR_RETURN(server->registry_, MetricRegistry::Create(MetricSource::kWorker));
+    server->metrics_ = std::make_unique<WorkerMetrics>(*server->registry_, Clock::Real(), agent.memory_bytes);
+  }
+  agent.observer = server->metrics_.get();
+  agent.beat = &server->beat_;
+  agent.longest_sleep = kLongestSleep;
   const GrpcSessionOptions session{.address = options.coordinator.ToString()};
-  return absl::WrapUnique(
-      new Server(name, options.log, Agent::Start(std::move(agent), [session] { return DialGrpcSession(session); })));
+  server->agent_ = Agent::Start(std::move(agent), [session] { return DialGrpcSession(session); });
+  if (options.metrics.has_value()) STAGECOACH_RETURN_IF_ERROR(server->StartMetrics(*options.metrics));
+  if (options.health.has_value()) STAGECOACH_RETURN_IF_ERROR(server->StartHealth(*options.health));
+  return server;
+}
+
+absl::Status Server::StartMetrics(const ListenAddress& address) {
+  STAGECOACH_ASSIGN_OR_RETURN(metrics_server_, MetricsServer::Start(*registry_, address));
+  spdlog::info("worker {}: metrics at {}", name_, metrics_server_->address().ToString());
+  return absl::OkStatus();
+}
+
+absl::Status Server::StartHealth(const ListenAddress& address) {
+  const auto is_ready = [this] { return agent_->status().in_session && !is_leaving_; };
+  STAGECOACH_ASSIGN_OR_RETURN(health_, HealthServer::Start(address, {.loop = beat_, .is_ready = is_ready}));
+  spdlog::info("worker {}: health at {}", name_, health_->address().ToString());
+  return absl::OkStatus();
+}
+
+void Server::Leave(const std::string& reason) {
+  is_leaving_ = true;
+  agent_->Leave(reason);
 }
 
 }  // namespace stagecoach

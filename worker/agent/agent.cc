@@ -89,14 +89,17 @@ AgentStatus Agent::status() const {
 
 void Agent::Loop() {
   while (!stopped_) {
+    if (options_.beat != nullptr) options_.beat->Turn();
     const absl::StatusOr<InboxItem> item = inbox_.Pop(keeper_.UntilDue());
     // First: a message that came while the process stood still does not act without a lease.
     while (const auto deed = keeper_.DoDue()) Do(*deed);
     if (item.ok() && !stopped_) Handle(*item);
     executor_.interrupts().SetLeaseEnd(keeper_.lease_end());
     SendLogLines();
+    if (options_.observer != nullptr) options_.observer->OnSession(num_welcomes_, keeper_.is_up());
     MutexLock lock(mutex_);
     status_.in_session = keeper_.is_up();
+    status_.num_sessions = num_welcomes_;
     status_.holds_job = holds_job_;
     status_.last_commit = last_commit_;
   }
@@ -222,8 +225,7 @@ void Agent::HandleWelcome(const v1::Welcome& welcome) {
   if (unsent_shard_) Handle(*std::exchange(unsent_shard_, std::nullopt));
   BeginAwaitedWrite();
   SubmitNext();
-  MutexLock lock(mutex_);
-  ++status_.num_sessions;
+  ++num_welcomes_;
 }
 
 void Agent::HandleDismiss() {

@@ -129,6 +129,7 @@ class Agent {
   std::optional<ExecutorReply> unsent_shard_;  // what became of one, for the next session
   std::optional<std::string> leaving_;
   bool stopped_ = false;
+  uint64_t num_welcomes_ = 0;
 
   ExecutorThread executor_;
   SessionKeeper keeper_;

@@ -11,10 +11,12 @@
 #include "common/clock.h"
 #include "common/file_system.h"
 #include "common/ids.h"
+#include "common/loop_beat.h"
 #include "stagecoach/v1/job.pb.h"
 #include "stagecoach/v1/plan.pb.h"
 #include "worker/agent/job_log.h"
 #include "worker/agent/session_rules.h"
+#include "worker/agent/worker_observer.h"
 #include "worker/checkpoint/state_restorer.h"
 #include "worker/data/batch_source.h"
 #include "worker/device/device_factory.h"
@@ -66,8 +68,10 @@ struct AgentOptions {
   absl::Duration transfer_timeout = absl::Minutes(10);
   // How long the agent sleeps at most. With a clock that is not the real one: how soon it sees that time has passed.
   absl::Duration longest_sleep = absl::Minutes(1);
-  std::function<void()> on_end{};  // by the agent's thread, once: Wait would return now
-  JobLog* log = nullptr;           // lines for the job's log; null: none. Outlives the agent
+  std::function<void()> on_end{};      // by the agent's thread, once: Wait would return now
+  JobLog* log = nullptr;               // lines for the job's log; null: none. Outlives the agent
+  WorkerObserver* observer = nullptr;  // likewise
+  LoopBeat* beat = nullptr;            // of the agent's thread; likewise
 };
 
 }  // namespace stagecoach

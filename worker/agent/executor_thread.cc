@@ -108,6 +108,7 @@ void ExecutorThread::ReleaseState() {
 ExecutorThread::ReplyBody ExecutorThread::Execute(const ExecutorCommand& /*command*/, ReleaseCommand& /*release*/) {
   DestroyEpoch();
   ReleaseState();
+  if (options_.observer != nullptr) options_.observer->OnReleased();
   return ReleasedReply{};
 }
 
@@ -139,6 +140,9 @@ absl::StatusOr<PreparedReply> ExecutorThread::Prepare(const ExecutorCommand& com
                       .applied_step = held_.applied_step(),
                       .state_bytes = held_.state_bytes(),
                       .arena_bytes = epoch->arena_bytes()};
+  if (options_.observer != nullptr) {
+    options_.observer->OnStagesPrepared(command.fence.job, assignment->program(), reply.state_bytes, reply.arena_bytes);
+  }
   epoch_ = std::move(epoch);
   epoch_interrupt_ = std::make_unique<Interrupts::Registration>(
       interrupts_, command.generation, [this](const absl::Status& reason) { epoch_->Abort(reason); });
@@ -170,6 +174,9 @@ ExecutorThread::ReplyBody ExecutorThread::Execute(const ExecutorCommand& command
   const absl::StatusOr<const RunReport*> report = epoch_->Run(order);
   if (!report.ok()) return ExecutorFailure{report.status(), step, epoch_->LastAction(order)};
   if (!order.evaluation()) held_.SetPrepared(step);
+  if (options_.observer != nullptr) {
+    options_.observer->OnRun(command.fence.job, epoch_->program_of(order), **report);
+  }
   return RanReply{.step = step,
                   .evaluation = order.evaluation(),
                   .first_sample = order.first_sample(),

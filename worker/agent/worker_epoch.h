@@ -35,6 +35,9 @@ class WorkerEpoch {
 
   std::string endpoint() const { return transport_->endpoint(); }
   uint64_t arena_bytes() const { return arena_->bytes(); }
+  const v1::StageProgram& program_of(const v1::RunStep& order) const {
+    return order.evaluation() ? evaluation_program() : program();
+  }
 
   // Connects, opens the channels and makes the executors. The route of each channel of the training program. Errors of
   // Transport and Executor.

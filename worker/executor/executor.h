@@ -22,6 +22,14 @@
 
 namespace stagecoach {
 
+// What went over this worker's end of a channel in one run.
+struct Traffic {
+  uint32_t channel = 0;  // index into the program's channels
+  bool sent = false;     // received otherwise
+  uint64_t bytes = 0;
+  double wait_seconds = 0;  // in which nothing else was done
+};
+
 // What one run of a program found. Storage is reused by the next run.
 struct RunReport {
   struct LossPart {
@@ -36,6 +44,7 @@ struct RunReport {
     double forward = 0, backward_input = 0, backward_weight = 0, p2p_wait = 0, data_wait = 0, other = 0, total = 0;
   };
   Seconds seconds;
+  std::vector<Traffic> traffic;  // of every end of a channel that is here
 };
 
 // Where the executor is, for heartbeats and hang verdicts. Read while it moves, the fields may be of two instants that

@@ -45,6 +45,18 @@ ProgramExecutor::ProgramExecutor(bool forward_only, uint32_t num_micro_batches, 
       micro_batches_(num_micro_batches),
       times_(program_.instructions.size()) {
   report_.loss_parts.reserve(num_micro_batches);
+  ForEachEnd([this](const TransferSlots& slots, bool sends) {
+    report_.traffic.push_back({.channel = slots.index(), .sent = sends});
+  });
+}
+
+template <typename Visit>
+void ProgramExecutor::ForEachEnd(Visit visit) {
+  for (const auto& [ends, sends] : {std::pair(&program_.senders, true), std::pair(&program_.receivers, false)}) {
+    for (const std::unique_ptr<TransferSlots>& slots : *ends) {
+      if (slots != nullptr) visit(*slots, sends);
+    }
+  }
 }
 
 absl::StatusOr<const RunReport*> ProgramExecutor::Run(const v1::RunStep& order) {
@@ -107,6 +119,7 @@ absl::Status ProgramExecutor::Begin(const v1::RunStep& order) {
   report_.loss_parts.clear();
   report_.num_non_finite = 0;
   report_.seconds = {};
+  ForEachEnd([](TransferSlots& slots, bool) { slots.ClearTraffic(); });
   num_norms_ = 0;
   step_ = Step(order.step());
   step_in_progress_.store(order.step(), std::memory_order_relaxed);
@@ -152,6 +165,12 @@ absl::Status ProgramExecutor::End() {
     part.value = micro_batches_[micro_batch].samples == 0 ? 0 : values[micro_batch];
   }
   report_.squared_norms.resize(num_norms_);
+  size_t next_end = 0;
+  ForEachEnd([&](const TransferSlots& slots, bool) {
+    Traffic& traffic = report_.traffic[next_end++];
+    traffic.bytes = slots.posted_bytes();
+    traffic.wait_seconds = absl::ToDoubleSeconds(slots.waited());
+  });
   Charge(&RunReport::Seconds::other);
   const RunReport::Seconds& s = report_.seconds;
   report_.seconds.total = s.forward + s.backward_input + s.backward_weight + s.p2p_wait + s.data_wait + s.other;
@@ -338,14 +357,16 @@ absl::Status ProgramExecutor::WaitForSlots(PreparedInstruction& instruction) {
   return absl::OkStatus();
 }
 
-absl::Status ProgramExecutor::WaitTransfer(const TransferSlots& slots, TransferSlots::Slot& slot) {
+absl::Status ProgramExecutor::WaitTransfer(TransferSlots& slots, TransferSlots::Slot& slot) {
   if (slot.pending == nullptr) return absl::OkStatus();
   Charge(&RunReport::Seconds::other);
   waiting_channel_.store(slots.index(), std::memory_order_relaxed);
   waiting_.store(true, std::memory_order_relaxed);
   const absl::Status waited = std::exchange(slot.pending, nullptr)->Wait(collaborators_.transfer_timeout);
   waiting_.store(false, std::memory_order_relaxed);
+  const absl::Duration began = last_charge_;
   Charge(&RunReport::Seconds::p2p_wait);
+  slots.AddWait(last_charge_ - began);
   return waited;
 }
 

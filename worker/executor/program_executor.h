@@ -45,9 +45,12 @@ class ProgramExecutor final : public Executor {
 
   // Waits for what is posted in the slots that the instruction reads and writes; a read slot must have been posted.
   absl::Status WaitForSlots(PreparedInstruction& instruction);
-  absl::Status WaitTransfer(const TransferSlots& slots, TransferSlots::Slot& slot);
+  absl::Status WaitTransfer(TransferSlots& slots, TransferSlots::Slot& slot);
   // The slots' next posts wait for what has been enqueued so far.
   absl::Status MarkUsed(PreparedInstruction& instruction);
+  // All ends of channels that are here, in the order of RunReport::traffic.
+  template <typename Visit>
+  void ForEachEnd(Visit visit);
   absl::Status WaitDevice(const EventRef& event);
   Tensor Activation(TransferSlots* slots, size_t slot, int64_t samples) const;
   Tensor Tokens(std::span<std::byte> region, int64_t samples) const;

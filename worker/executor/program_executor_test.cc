@@ -47,6 +47,26 @@ TEST(ProgramExecutorTest, RunsAPipelineAndReportsLossAndNorms) {
   EXPECT_EQ((*reports[1])->num_non_finite, 0u);
 }
 
+TEST(ProgramExecutorTest, TellsWhatWentOverEachEndOfAChannel) {
+  PipelineShape shape{.num_stages = 2, .num_micro_batches = 3};
+  ExecutorHarness harness(shape);
+  for (uint64_t step = 1; step <= 2; ++step) {  // each report is of its run alone
+    const auto reports = harness.RunAll(harness.Order(step, 0, {2, 2, 1}));
+    for (const auto& report : reports) ASSERT_TRUE(report.ok()) << report.status();
+    ASSERT_EQ((*reports[0])->traffic.size(), 2u);
+    ASSERT_EQ((*reports[1])->traffic.size(), 2u);
+    for (const Traffic& here : (*reports[0])->traffic) {
+      const v1::ChannelSpec& channel = harness.worker(0).program.channels(static_cast<int>(here.channel));
+      EXPECT_EQ(here.bytes, 5 * channel.bytes_per_sample());
+      EXPECT_EQ(here.sent, channel.from_stage() == 0);
+      const auto there = std::find_if((*reports[1])->traffic.begin(), (*reports[1])->traffic.end(),
+                                      [&](const Traffic& other) { return other.sent != here.sent; });
+      ASSERT_NE(there, (*reports[1])->traffic.end());
+      EXPECT_EQ(there->bytes, here.bytes);
+    }
+  }
+}
+
 TEST(ProgramExecutorTest, GradientsTravelBack) {
   PipelineShape shape{.num_stages = 3, .num_micro_batches = 1};
   ExecutorHarness harness(shape);

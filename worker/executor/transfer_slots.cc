@@ -18,6 +18,7 @@ absl::Status TransferSlots::PostSend(size_t index, MicroBatchIndex micro_batch, 
   STAGECOACH_ASSIGN_OR_RETURN(Transfer * transfer,
                               channel_.Send(Tag(micro_batch, step), slot.buffer.first(bytes), slot.ready));
   SetPending(index, transfer);
+  bytes_ += bytes;
   return absl::OkStatus();
 }
 
@@ -26,6 +27,7 @@ absl::Status TransferSlots::PostRecv(size_t index, MicroBatchIndex micro_batch, 
   STAGECOACH_ASSIGN_OR_RETURN(Transfer * transfer,
                               channel_.Recv(Tag(micro_batch, step), slot.buffer.first(bytes), slot.ready));
   SetPending(index, transfer);
+  bytes_ += bytes;
   return absl::OkStatus();
 }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/time/time.h"
 #include "common/ids.h"
 #include "stagecoach/v1/program.pb.h"
 #include "worker/device/device.h"
@@ -34,6 +35,12 @@ class TransferSlots {
   // Of the transfer of a micro-batch with this many samples.
   size_t TransferBytes(int64_t samples) const;
 
+  // What the run so far has taken.
+  void ClearTraffic() { bytes_ = 0, waited_ = absl::ZeroDuration(); }
+  void AddWait(absl::Duration waited) { waited_ += waited; }
+  uint64_t posted_bytes() const { return bytes_; }
+  absl::Duration waited() const { return waited_; }
+
   absl::Status PostSend(size_t index, MicroBatchIndex micro_batch, Step step, size_t bytes);
   absl::Status PostRecv(size_t index, MicroBatchIndex micro_batch, Step step, size_t bytes);
 
@@ -45,6 +52,8 @@ class TransferSlots {
   const uint32_t index_;
   Channel& channel_;
   std::vector<Slot> slots_;
+  uint64_t bytes_ = 0;
+  absl::Duration waited_;
 };
 
 }  // namespace stagecoach

@@ -16,6 +16,7 @@
 #include "common/build_version.h"
 #include "common/host_memory_size.h"
 #include "common/protocol_version.h"
+#include "tests/testing/health/health_probe.h"
 #include "tests/testing/temporary_directory.h"
 #include "tests/testing/worker_service/scripted_coordinator.h"
 
@@ -96,6 +97,31 @@ TEST_F(WorkerProcessTest, SaysWhoItIs) {
   EXPECT_EQ(message.hello().pid(), static_cast<uint64_t>(worker_->pid()));
   EXPECT_FALSE(message.hello().host().empty());
   EXPECT_FALSE(message.hello().has_held());
+}
+
+TEST_F(WorkerProcessTest, IsReadyWhileItIsInSession) {
+  StartCoordinator();
+  StartWorker({"--health-listen", "127.0.0.1:0"});
+  AcceptHello();
+  const std::string begin = "health at ";
+  while (worker_->Log().find(begin) == std::string::npos) std::this_thread::yield();
+  const std::string rest = worker_->Log().substr(worker_->Log().find(begin) + begin.size());
+  const std::string health = rest.substr(0, rest.find('\n'));
+  EXPECT_EQ(AskHealth(health, ""), "NOT_SERVING");
+  EXPECT_EQ(AskHealth(health, "live"), "SERVING");
+  Welcome();
+  EXPECT_TRUE(HealthBecomes(health, "", "SERVING"));
+  stream_->End(absl::UnavailableError("the coordinator stops"));
+  EXPECT_TRUE(HealthBecomes(health, "", "NOT_SERVING"));
+  EXPECT_EQ(AskHealth(health, "live"), "SERVING");
+}
+
+TEST_F(WorkerProcessTest, RefusesToServeMetricsAndHealthToOthers) {
+  for (const char* option : {"--metrics-listen", "--health-listen"}) {
+    StartWorker({option, "0.0.0.0:0"});
+    EXPECT_EQ(worker_->WaitForExit(), 2);
+    EXPECT_THAT(worker_->Log(), HasSubstr(absl::StrCat(option, ": refusing to serve")));
+  }
 }
 
 TEST_F(WorkerProcessTest, WithoutANameTakesOneThatNobodyHas) {
