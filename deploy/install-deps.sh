@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Installs the Debian packages that Stagecoach needs: deploy/packages.txt, up to the section named (build | test | more).
+# Installs the Debian packages that Stagecoach needs: deploy/packages.txt, up to the section named (build | test | more),
+# or those of the section `image` alone.
 # Idempotent: does nothing when nothing is missing, and needs root only when something is.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 upto=${1:-build}
 case $upto in
-  build | test | more) ;;
-  *) echo "usage: deploy/install-deps.sh [build|test|more]" >&2; exit 2 ;;
+  build | test | more | image) ;;
+  *) echo "usage: deploy/install-deps.sh [build|test|more|image]" >&2; exit 2 ;;
 esac
 
 wanted=()
@@ -18,14 +19,16 @@ while read -r line; do
     '#'* | '') ;;
     *)
       case $upto:$section in
-        build:build | test:build | test:test | more:*) wanted+=("$line") ;;
+        build:build | test:build | test:test | image:image | more:build | more:test | more:more) wanted+=("$line") ;;
       esac ;;
   esac
 done < deploy/packages.txt
 
+is_installed() { dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null | grep -qx installed; }
 missing=()
-for package in "${wanted[@]}"; do
-  dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed || missing+=("$package")
+for line in "${wanted[@]}"; do
+  read -r package _ instead <<< "$line"  # package | instead
+  is_installed "$package" || { [ -n "$instead" ] && is_installed "$instead"; } || missing+=("$package")
 done
 if [ ${#missing[@]} -eq 0 ]; then
   echo "install-deps: all ${#wanted[@]} packages are installed"

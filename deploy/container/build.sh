@@ -17,7 +17,7 @@ usage: deploy/container/build.sh [OPTION]...
   --prefix NAME         of the images' names; default: localhost
   --tag TAG             default: the version in CMakeLists.txt
   --save DIR            also write each image to DIR, as an archive for `kind load` and `ctr images import`
-  --no-smoke            do not try the images (smoke.sh)
+  --no-smoke            do not try the images (tests/kubernetes/pods_test.py)
 EOF
   exit 2
 }
@@ -42,7 +42,7 @@ while [ $# -gt 0 ]; do
   shift 2
 done
 
-for tool in podman buildah debootstrap; do
+for tool in podman debootstrap; do
   command -v "$tool" > /dev/null || { echo "build: $tool is missing: deploy/install-deps.sh image" >&2; exit 1; }
 done
 scratch=$(mktemp -d "${TMPDIR:-/tmp}/stagecoach-image.XXXXXX")
@@ -92,4 +92,4 @@ for component in coordinator worker; do
   fi
 done
 podman images --filter "reference=$prefix/stagecoach-*:$tag"
-[ "$smoke" = no ] || deploy/container/smoke.sh "$prefix/stagecoach-coordinator:$tag" "$prefix/stagecoach-worker:$tag"
+[ "$smoke" = no ] || /usr/bin/python3 tests/kubernetes/pods_test.py "$prefix"/stagecoach-{coordinator,worker}":$tag"
