@@ -17,10 +17,10 @@ for preset in release asan-ubsan; do
   rm -f "build-$preset.log"
   cmake --build --preset "$preset" -- --quiet
   options=()
-  # Under a sanitizer not: the same jobs with two threads a worker, the longest test; and processes and peers that are measured
-  # by the clock or by their memory.
+  # Under a sanitizer not: the same jobs with two threads a worker, the longest test; processes and peers that are measured by
+  # the clock or by their memory; and manifests and images, of which no sanitizer sees anything.
   [ "$preset" = release ] ||
-    options=(-E "OpenMp/BitwiseLaw|tests/faults/|EndsAWorkerThatDoesNotRead")
+    options=(-E "OpenMp/BitwiseLaw|tests/faults/|tests/kubernetes/|EndsAWorkerThatDoesNotRead")
   ASAN_OPTIONS=detect_stack_use_after_return=1 LSAN_OPTIONS=suppressions="$PWD/tests/lsan.supp" \
     ctest --test-dir "build/$preset" --no-tests=error "${options[@]}"
 done
