@@ -117,7 +117,7 @@ class Cluster:
                 values[entry["name"]] = entry["value"]
         return values
 
-    def volume_source(self, workload, pod, volume, group):
+    def volume_source(self, workload, volume, group):
         if "persistentVolumeClaim" in volume:
             return self.folder(volume["persistentVolumeClaim"]["claimName"], group)
         source = self.folder(f"{workload['metadata']['name']}-{volume['name']}", group)
@@ -125,11 +125,11 @@ class Cluster:
             (source / name).write_text(text)
         return source
 
-    def mounts(self, workload, pod, container):
+    def mounts(self, workload, pod):
         spec = pod_spec(workload)
         group = spec["securityContext"].get("fsGroup", 0)
         volumes = {volume["name"]: volume for volume in spec.get("volumes", [])}
-        for mount in container["volumeMounts"]:
+        for mount in spec["containers"][0]["volumeMounts"]:
             volume = volumes.get(mount["name"])
             if volume is None:  # of a claim template
                 yield f"--volume={self.folder(f'{pod}-state', group)}:{mount['mountPath']}"
@@ -138,10 +138,11 @@ class Cluster:
                 yield f"--mount=type=tmpfs,destination={mount['mountPath']},tmpfs-size={size},tmpfs-mode=1777"
             else:
                 mode = ":ro" if mount.get("readOnly") else ""
-                yield f"--volume={self.volume_source(workload, pod, volume, group)}:{mount['mountPath']}{mode}"
+                yield f"--volume={self.volume_source(workload, volume, group)}:{mount['mountPath']}{mode}"
 
-    def options(self, workload, pod, container):
-        security = pod_spec(workload)["securityContext"]
+    def options(self, workload, pod):
+        spec = pod_spec(workload)
+        security, container = spec["securityContext"], spec["containers"][0]
         assert container["securityContext"]["readOnlyRootFilesystem"] and security["runAsNonRoot"]
         limits = container["resources"]["limits"]
         coordinator = self.network.addresses["stagecoach-coordinator-0"]
@@ -162,7 +163,7 @@ class Cluster:
             self.pods.append(pod)
         image = self.images[container["image"].rsplit("/")[-1].split(":")[0]]
         return self.run_podman("run", *(["--rm"] if attached else ["--detach"]), "--name", self.container(pod), *command,
-                               *self.options(workload, pod, container), *self.mounts(workload, pod, container),
+                               *self.options(workload, pod), *self.mounts(workload, pod),
                                *[f"--env={name}={value}" for name, value in values.items()], image, *arguments)
 
     def stop(self, pod, grace):
