@@ -343,6 +343,8 @@ TEST_F(AgentSessionTest, WritesNoFileWithoutALease) {
   write.mutable_write_checkpoint()->set_file("shard0.safetensors");
   harness_.Send(0, write);
   Reattach(0);
+  // The answer comes when what was begun of the file is gone.
+  EXPECT_TRUE(harness_.Receive(0).has_shard_failed());
   EXPECT_TRUE(FileSystem::Posix().List(directory.path())->empty());
 }
 
