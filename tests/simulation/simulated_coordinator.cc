@@ -356,6 +356,7 @@ void SimulatedCoordinator::RunEffect(WriteManifest& effect) {
 
 void SimulatedCoordinator::RunEffect(RemoveDirectory&) {}
 void SimulatedCoordinator::RunEffect(PruneOldCheckpoints&) {}
+void SimulatedCoordinator::RunEffect(StepMeasured&) {}
 
 void SimulatedCoordinator::RunEffect(KeepLogLines& effect) {
   log_book_.Add(effect.job, state_.term(), effect.worker, effect.lines);

@@ -97,6 +97,7 @@ class SimulatedCoordinator {
   void RunEffect(WriteManifest& effect);
   void RunEffect(RemoveDirectory& effect);
   void RunEffect(PruneOldCheckpoints& effect);
+  void RunEffect(StepMeasured& effect);
   void RunEffect(KeepLogLines& effect);
   void RunEffect(AnswerRequest& effect);
   void RunEffect(RequestTick&) { consequences_.push_back(Tick{}); }

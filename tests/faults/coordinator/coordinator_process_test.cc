@@ -3,6 +3,8 @@
 #include "tests/testing/coordinator/coordinator_process.h"
 
 #include <gmock/gmock.h>
+#include <grpcpp/create_channel.h>
+#include <grpcpp/security/credentials.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/resource.h>
