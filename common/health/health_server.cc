@@ -1,5 +1,6 @@
 #include "common/health/health_server.h"
 
+#include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/health_check_service_interface.h>
 #include <grpcpp/security/server_credentials.h>
 #include <grpcpp/server.h>
@@ -25,6 +26,9 @@ absl::StatusOr<std::unique_ptr<HealthServer>> HealthServer::Start(const ListenAd
   // Another process that has the port is an error, and does not get half of the probes.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
   builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsPerConnection);
+  // Answers UNIMPLEMENTED. gRPC starts no server that has nothing but its own health service.
+  auto others = std::make_unique<grpc::CallbackGenericService>();
+  builder.RegisterCallbackGenericService(others.get());
   int port = 0;
   builder.AddListeningPort(address.ToString(), grpc::InsecureServerCredentials(), &port);
   std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
@@ -35,12 +39,14 @@ absl::StatusOr<std::unique_ptr<HealthServer>> HealthServer::Start(const ListenAd
   server->GetHealthCheckService()->SetServingStatus(kLiveness, true);
   ListenAddress bound = address;
   if (!bound.is_unix()) bound.port = static_cast<uint16_t>(port);
-  return absl::WrapUnique(new HealthServer(std::move(bound), std::move(server), std::move(options)));
+  return absl::WrapUnique(new HealthServer(std::move(bound), std::move(others), std::move(server), std::move(options)));
 }
 
-HealthServer::HealthServer(ListenAddress address, std::unique_ptr<grpc::Server> server, Options options)
+HealthServer::HealthServer(ListenAddress address, std::unique_ptr<grpc::CallbackGenericService> others,
+                           std::unique_ptr<grpc::Server> server, Options options)
     : address_(std::move(address)),
       options_(std::move(options)),
+      others_(std::move(others)),
       server_(std::move(server)),
       thread_("health", [this] { Loop(); }) {}
 

@@ -16,6 +16,7 @@
 #include "common/named_thread.h"
 
 namespace grpc {
+class CallbackGenericService;
 class Server;
 }  // namespace grpc
 
@@ -40,11 +41,13 @@ class HealthServer {
   const ListenAddress& address() const { return address_; }  // with the port that was chosen
 
  private:
-  HealthServer(ListenAddress address, std::unique_ptr<grpc::Server> server, Options options);
+  HealthServer(ListenAddress address, std::unique_ptr<grpc::CallbackGenericService> others,
+               std::unique_ptr<grpc::Server> server, Options options);
   void Loop();
 
   const ListenAddress address_;
   const Options options_;
+  std::unique_ptr<grpc::CallbackGenericService> others_;  // outlives the server
   std::unique_ptr<grpc::Server> server_;
 
   Mutex mutex_;

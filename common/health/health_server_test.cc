@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "common/check.h"
 #include "tests/testing/health/health_probe.h"
 
 namespace stagecoach {
@@ -20,7 +21,7 @@ class HealthServerTest : public testing::Test {
                                        .is_ready = [this] { return is_ready_.load(); },
                                        .patience = patience,
                                        .interval = absl::Milliseconds(1)});
-    ASSERT_TRUE(server.ok()) << server.status();
+    STAGECOACH_CHECK(server.ok());
     server_ = *std::move(server);
   }
   std::string Ask(const std::string& service) const { return AskHealth(server_->address().ToString(), service); }

@@ -99,7 +99,7 @@ TEST_F(CoordinatorMetricsTest, AJobHasSeriesOfWhatIsKnown) {
   EXPECT_THAT(registry_->Text(), Not(HasSubstr("state=\"preparing\"} 1")));
   harness_.RunUntilQuiet();
   EXPECT_DOUBLE_EQ(Value("stagecoach_validation_loss{run=\"job\"}"), harness_.validation_losses.rbegin()->second);
-  EXPECT_EQ(Value("stagecoach_checkpoints_total{run=\"job\",outcome=\"completed\"}"), 2);
+  EXPECT_EQ(Value("stagecoach_checkpoints_total{outcome=\"completed\",run=\"job\"}"), 2);
   EXPECT_EQ(Value("stagecoach_last_checkpoint_step{run=\"job\"}"), 4);
 }
 
@@ -205,8 +205,8 @@ TEST_F(CoordinatorMetricsTest, AFailedCheckpointIsCounted) {
   ReachStep(2);
   harness_.RunUntil([&] { return harness_.directory.has_value(); });
   harness_.FinishDirectory(absl::ResourceExhaustedError("no space"));
-  EXPECT_EQ(Value("stagecoach_checkpoints_total{run=\"job\",outcome=\"failed\"}"), 1);
-  EXPECT_EQ(Value("stagecoach_checkpoints_total{run=\"job\",outcome=\"completed\"}"), 0);
+  EXPECT_EQ(Value("stagecoach_checkpoints_total{outcome=\"failed\",run=\"job\"}"), 1);
+  EXPECT_EQ(Value("stagecoach_checkpoints_total{outcome=\"completed\",run=\"job\"}"), 0);
 }
 
 }  // namespace
