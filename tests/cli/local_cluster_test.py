@@ -97,7 +97,7 @@ class UpDownTest(LocalClusterCase):
         self.assertIn("stagecoach down --force", refused.stderr)
         self.assertEqual(self.get_json("get", "job", "cli")["state"], "RUNNING")
         self.run_stagecoach("down", "--force")
-        self.assertEqual(parent_of(self.supervisor()), 0)
+        wait_until(lambda: parent_of(self.supervisor()) == 0, "the supervisor's end")
         self.up(workers=1)
         jobs = {job["name"]: job for job in self.get_json("get", "jobs")["jobs"]}
         self.assertEqual({name: job["state"] for name, job in jobs.items()}, {"cli": "CANCELLED", "waits": "CANCELLED"})
