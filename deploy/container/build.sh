@@ -13,7 +13,7 @@ usage() {
 usage: deploy/container/build.sh [OPTION]...
   --from-binaries DIR   copy the three binaries from DIR instead of compiling them
   --base IMAGE          a Debian 12 image to start from; default: one made by debootstrap, kept as localhost/stagecoach-base
-  --mirror URL          of Debian, for debootstrap and in the images; default: DEBIAN_MIRROR, or deb.debian.org
+  --mirror URL          of Debian, for debootstrap and in the images; default: DEBIAN_MIRROR, or what debootstrap takes
   --prefix NAME         of the images' names; default: localhost
   --tag TAG             default: the version in CMakeLists.txt
   --save DIR            also write each image to DIR, as an archive for `kind load` and `ctr images import`
@@ -23,7 +23,7 @@ EOF
 }
 
 binaries='' base='' save='' smoke=yes prefix=localhost
-mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
+mirror=${DEBIAN_MIRROR:-}
 tag=$(sed -n 's/^project(stagecoach VERSION \([0-9.]*\).*/\1/p' CMakeLists.txt)
 while [ $# -gt 0 ]; do
   case $1 in
@@ -51,9 +51,10 @@ trap 'rm -rf --one-file-system "$scratch"' EXIT
 # A minimal Debian 12 with its updates, from the mirror.
 make_base() {
   local root=$scratch/base
-  echo "build: a base image by debootstrap, from $mirror"
-  debootstrap --variant=minbase bookworm "$root" "$mirror" > "$scratch/debootstrap.log" 2>&1 ||
+  echo "build: a base image by debootstrap, from ${mirror:-its own mirror}"
+  debootstrap --variant=minbase bookworm "$root" ${mirror:+"$mirror"} > "$scratch/debootstrap.log" 2>&1 ||
     { tail -n 20 "$scratch/debootstrap.log" >&2; exit 1; }
+  mirror=$(awk '$1 == "deb" { print $2; exit }' "$root/etc/apt/sources.list")  # that was used
   printf 'deb %s %s main\n' "$mirror" bookworm "$mirror" bookworm-updates "${mirror%/}-security" bookworm-security \
     > "$root/etc/apt/sources.list"
   rm -rf "$root"/var/lib/apt/lists/* "$root"/var/cache/apt/*.bin "$root"/var/cache/apt/archives/*.deb "$root"/var/log/*.log
