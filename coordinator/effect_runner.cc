@@ -9,69 +9,12 @@
 #include "common/status_macros.h"
 #include "coordinator/jobs/job_events.h"
 #include "coordinator/jobs/job_state.h"
-#include "coordinator/jobs/replanning.h"
-#include "coordinator/resume/resume_point.h"
 #include "coordinator/retention.h"
 #include "formats/checkpoint.h"
-#include "formats/corpus_identity.h"
-#include "formats/text_corpus.h"
 #include "google/protobuf/timestamp.pb.h"
 
 namespace stagecoach {
 namespace {
-
-absl::StatusOr<PlannedJob> Plan(const StartPlanning& order, const Planner& planner) {
-  if (order.same_cut_as == nullptr) return planner(order.spec, order.workers);
-  STAGECOACH_ASSIGN_OR_RETURN(const v1::JobSpec spec, SpecOfSameCut(order.spec, *order.same_cut_as));
-  return planner(spec, order.workers);
-}
-
-// Why a job cannot be resumed.
-const char* ReasonOf(const absl::Status& status) {
-  if (absl::IsFailedPrecondition(status)) return kReasonSpecChanged;
-  return absl::IsNotFound(status) ? kReasonCheckpointNotFound : kReasonCorruptCheckpoint;
-}
-
-PlanReady PlanJobOfSpec(const StartPlanning& order, const Planner& planner, FileSystem& files) {
-  PlanReady result{order.job, order.attempt, nullptr, kReasonInvalidData};
-  absl::StatusOr<TextCorpus> corpus = OpenTextCorpus(order.spec.data(), order.spec.training().seq_len(), files);
-  if (!corpus.ok()) {
-    result.plan = corpus.status();
-    return result;
-  }
-  // A job that is planned again goes on from what its workers hold.
-  if (order.same_cut_as == nullptr) {
-    absl::StatusOr<std::shared_ptr<const v1::JobResumed>> resumed = FindResumePoint(files, order.spec, *corpus);
-    if (!resumed.ok()) {
-      result.plan = resumed.status();
-      result.failure_reason = ReasonOf(resumed.status());
-      return result;
-    }
-    result.resumed = *std::move(resumed);
-  }
-  absl::StatusOr<PlannedJob> planned = Plan(order, planner);
-  if (!planned.ok()) {
-    result.plan = planned.status();
-    result.failure_reason = kReasonPlanningFailed;
-    return result;
-  }
-  absl::StatusOr<CorpusIdentity> data = IdentifyCorpus(*corpus, files);
-  if (!data.ok()) {
-    result.plan = data.status();
-    return result;
-  }
-  absl::StatusOr<CorpusIdentity> training_data = IdentifyTrainingData(*corpus, files);
-  if (!training_data.ok()) {
-    result.plan = training_data.status();
-    return result;
-  }
-  result.plan = std::make_shared<const JobPlan>(JobPlan{.planned = *std::move(planned),
-                                                        .num_train_samples = corpus->num_train_samples,
-                                                        .num_validation_samples = corpus->num_validation_samples,
-                                                        .data = *std::move(data),
-                                                        .training_data = *std::move(training_data)});
-  return result;
-}
 
 // What is made again, or known to workers, need not survive a loss of power.
 SyncMode SyncModeOf(const v1::JournalEntry& entry) {

@@ -16,6 +16,7 @@
 #include "coordinator/event_log.h"
 #include "coordinator/fleet/session_id.h"
 #include "coordinator/followers.h"
+#include "coordinator/job_planning.h"
 #include "coordinator/jobs/effect.h"
 #include "coordinator/jobs/input.h"
 #include "coordinator/journal/store.h"
@@ -26,8 +27,6 @@
 #include "formats/checkpoint_retention.h"
 
 namespace stagecoach {
-
-using Planner = std::function<absl::StatusOr<PlannedJob>(const v1::JobSpec&, const std::vector<WorkerProfile>&)>;
 
 // The coordinator's end of one session. Called by the coordinator's thread: neither may block.
 struct WorkerSink {

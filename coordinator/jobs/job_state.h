@@ -29,6 +29,7 @@ inline constexpr char kReasonLossNotFinite[] = "LossNotFinite";
 inline constexpr char kReasonCheckpointFailed[] = "CheckpointFailed";
 inline constexpr char kReasonCheckpointNotFound[] = "CheckpointNotFound";
 inline constexpr char kReasonCorruptCheckpoint[] = "CorruptCheckpoint";
+inline constexpr char kReasonCheckpointUnreadable[] = "CheckpointUnreadable";  // an error of the disk, not damage
 inline constexpr char kReasonSpecChanged[] = "SpecChanged";  // since the checkpoint to resume from was written
 inline constexpr char kReasonCoordinatorRestarted[] = "CoordinatorRestarted";
 

@@ -20,11 +20,20 @@ namespace {
 
 using ResumePoint = std::shared_ptr<const v1::JobResumed>;
 
+// The codes of a file system mean other things here: a file in the place of a directory is no change of the
+// specification.
+absl::Status Unreadable(const absl::Status& status) {
+  return absl::UnknownError(absl::StrCat("the checkpoints cannot be read: ", status.message()));
+}
+
+bool IsVerdict(const absl::Status& status) { return absl::IsNotFound(status) || absl::IsDataLoss(status); }
+
 absl::StatusOr<std::string> DigestOfManifest(FileSystem& files, const std::string& checkpoint) {
-  STAGECOACH_ASSIGN_OR_RETURN(const std::string text,
-                              ReadFile(files, absl::StrCat(checkpoint, "/", kManifestFileName), kMaxManifestBytes));
+  const absl::StatusOr<std::string> text =
+      ReadFile(files, absl::StrCat(checkpoint, "/", kManifestFileName), kMaxManifestBytes);
+  if (!text.ok()) return Unreadable(text.status());
   FileDigest digest;
-  digest.Add(text.data(), text.size());
+  digest.Add(text->data(), text->size());
   return digest.Hex();
 }
 
@@ -68,6 +77,7 @@ absl::StatusOr<VerifiedCheckpoint> VerifyNamed(FileSystem& files, const v1::Chec
   if (absl::IsNotFound(checkpoint.status())) {
     return absl::NotFoundError(absl::StrCat("checkpoint.resume: there is no checkpoint ", path));
   }
+  if (!checkpoint.ok() && !IsVerdict(checkpoint.status())) return Unreadable(checkpoint.status());
   return checkpoint;
 }
 
@@ -82,13 +92,13 @@ absl::StatusOr<ResumePoint> FindResumePoint(FileSystem& files, const v1::JobSpec
   }
   const absl::StatusOr<std::vector<CheckpointDirectory>> found = ListCheckpoints(files, checkpoint.dir());
   if (absl::IsNotFound(found.status())) return ResumePoint();
-  if (!found.ok()) return found.status();
+  if (!found.ok()) return Unreadable(found.status());
   std::vector<std::string> damaged;
   for (const CheckpointDirectory& candidate : *found) {
     if (!candidate.is_complete) continue;
     const absl::StatusOr<VerifiedCheckpoint> verified = VerifyCheckpoint(files, candidate.path);
     if (verified.ok()) return ResumeFrom(files, *verified, spec, corpus, std::move(damaged));
-    if (!absl::IsDataLoss(verified.status())) return verified.status();
+    if (!absl::IsDataLoss(verified.status())) return Unreadable(verified.status());
     damaged.push_back(absl::StrCat("passed over: ", verified.status().message()));
   }
   if (damaged.empty()) return ResumePoint();

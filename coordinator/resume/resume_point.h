@@ -17,7 +17,11 @@ namespace stagecoach {
 //   NOT_FOUND            the checkpoint that was named is not there
 //   DATA_LOSS            it, or each one there is, is damaged
 //   FAILED_PRECONDITION  it is of a job that this one cannot go on with; the message says which keys differ
-// Errors of the file system. Reads whole checkpoints: it takes as long as reading them does.
+//   INVALID_ARGUMENT     the training data cannot be read
+//   UNKNOWN              the file system does not say what is there: an I/O error, no permission, checkpoint.dir is a
+//   file
+// Nothing is concluded from UNKNOWN: an older checkpoint would lose steps, and step 0 all of them. Reads whole
+// checkpoints: it takes as long as reading them does.
 absl::StatusOr<std::shared_ptr<const v1::JobResumed>> FindResumePoint(FileSystem& files, const v1::JobSpec& spec,
                                                                       const TextCorpus& corpus);
 

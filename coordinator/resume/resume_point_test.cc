@@ -144,6 +144,12 @@ TEST_F(ResumePointTest, AnErrorOfTheDiskIsNotTakenForDamage) {
   Write(10);
   files_.Add({FileOperation::kRead, "step-0000000010", 0, absl::UnknownError("EIO")});
   ExpectError("auto", absl::StatusCode::kUnknown, "EIO");
+  ExpectError("step-0000000010", absl::StatusCode::kUnknown, "EIO");
+}
+
+TEST_F(ResumePointTest, NeitherIsAFileInThePlaceOfTheDirectory) {
+  spec_.mutable_checkpoint()->set_dir(directory_.Path("train.txt"));
+  ExpectError("auto", absl::StatusCode::kUnknown, "the checkpoints cannot be read: ");
 }
 
 }  // namespace
