@@ -1,6 +1,7 @@
 #include "coordinator/job_planning.h"
 
 #include <memory>
+#include <optional>
 #include <utility>
 
 #include "common/status_macros.h"
@@ -22,7 +23,7 @@ absl::StatusOr<PlannedJob> Plan(const StartPlanning& order, const Planner& plann
 // Why a job cannot be resumed: see FindResumePoint.
 const char* ReasonOf(const absl::Status& status) {
   switch (status.code()) {
-    case absl::StatusCode::kInvalidArgument:
+    case absl::StatusCode::kInvalidArgument:  // of IdentifyCorpus
       return kReasonInvalidData;
     case absl::StatusCode::kNotFound:
       return kReasonCheckpointNotFound;
@@ -44,9 +45,19 @@ PlanReady PlanJobOfSpec(const StartPlanning& order, const Planner& planner, File
     result.plan = corpus.status();
     return result;
   }
+  // Read once, and not before somebody asks.
+  std::optional<absl::StatusOr<CorpusIdentities>> data;
+  const auto identify = [&]() -> const absl::StatusOr<CorpusIdentities>& {
+    if (!data) data = IdentifyCorpus(*corpus, files);
+    return *data;
+  };
   // A job that is planned again goes on from what its workers hold.
   if (order.same_cut_as == nullptr) {
-    absl::StatusOr<std::shared_ptr<const v1::JobResumed>> resumed = FindResumePoint(files, order.spec, *corpus);
+    const auto training_data = [&]() -> absl::StatusOr<CorpusIdentity> {
+      STAGECOACH_RETURN_IF_ERROR(identify().status());
+      return identify()->training;
+    };
+    absl::StatusOr<std::shared_ptr<const v1::JobResumed>> resumed = FindResumePoint(files, order.spec, training_data);
     if (!resumed.ok()) {
       result.plan = resumed.status();
       result.failure_reason = ReasonOf(resumed.status());
@@ -60,21 +71,15 @@ PlanReady PlanJobOfSpec(const StartPlanning& order, const Planner& planner, File
     result.failure_reason = kReasonPlanningFailed;
     return result;
   }
-  absl::StatusOr<CorpusIdentity> data = IdentifyCorpus(*corpus, files);
-  if (!data.ok()) {
-    result.plan = data.status();
-    return result;
-  }
-  absl::StatusOr<CorpusIdentity> training_data = IdentifyTrainingData(*corpus, files);
-  if (!training_data.ok()) {
-    result.plan = training_data.status();
+  if (!identify().ok()) {
+    result.plan = identify().status();
     return result;
   }
   result.plan = std::make_shared<const JobPlan>(JobPlan{.planned = *std::move(planned),
                                                         .num_train_samples = corpus->num_train_samples,
                                                         .num_validation_samples = corpus->num_validation_samples,
-                                                        .data = *std::move(data),
-                                                        .training_data = *std::move(training_data)});
+                                                        .data = identify()->all,
+                                                        .training_data = identify()->training});
   return result;
 }
 

@@ -112,6 +112,16 @@ TEST_F(JobPlanningTest, DataThatCannotBeReadIsInvalid) {
   ExpectFailure("InvalidData", "nowhere.txt");
 }
 
+TEST_F(JobPlanningTest, TheDataIsReadOnce) {
+  WriteCheckpoint(5);
+  // A byte was read to see that the file can be.
+  files_.Add({FileOperation::kRead, "train.txt", 2, absl::UnknownError("it was read before")});
+  const PlanReady ready = Plan();
+  ASSERT_TRUE(ready.plan.ok()) << ready.plan.status();
+  EXPECT_NE(ready.resumed, nullptr);
+  EXPECT_EQ((*ready.plan)->data, (*ready.plan)->training_data);
+}
+
 TEST_F(JobPlanningTest, NoCutIsAFailureOfPlanning) {
   planned_ = absl::InvalidArgumentError("more stages than blocks");
   ExpectFailure("PlanningFailed", "more stages than blocks");

@@ -23,12 +23,16 @@ struct CorpusIdentity {
 // over each file and add up to about as many, so that a restart does not wait for all of the data to be read.
 inline constexpr uint64_t kMaxIdentityBytes = uint64_t{256} << 20;
 
-// INVALID_ARGUMENT (names the path): a file cannot be read, or is not as long as the corpus says. `max_bytes`: for
-// tests.
-absl::StatusOr<CorpusIdentity> IdentifyCorpus(const TextCorpus& corpus, FileSystem& files,
-                                              uint64_t max_bytes = kMaxIdentityBytes);
+struct CorpusIdentities {
+  CorpusIdentity all;
+  CorpusIdentity training;  // of the training files alone: what a job that resumes must find, whatever validates it
+};
 
-// Of the training files alone: what a job that resumes from a checkpoint must find, whatever it is validated on.
+// Reads what counts for either once. INVALID_ARGUMENT (names the path): a file cannot be read, or is not as long as the
+// corpus says. `max_bytes`: for tests.
+absl::StatusOr<CorpusIdentities> IdentifyCorpus(const TextCorpus& corpus, FileSystem& files,
+                                                uint64_t max_bytes = kMaxIdentityBytes);
+// Its `training` alone: reads the training files only.
 absl::StatusOr<CorpusIdentity> IdentifyTrainingData(const TextCorpus& corpus, FileSystem& files);
 
 }  // namespace stagecoach

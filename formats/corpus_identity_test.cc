@@ -27,9 +27,9 @@ class CorpusIdentityTest : public testing::Test {
     return *corpus;
   }
   CorpusIdentity Identity(uint64_t max_bytes = kMaxIdentityBytes) {
-    const absl::StatusOr<CorpusIdentity> identity = IdentifyCorpus(Open(), files_, max_bytes);
-    EXPECT_TRUE(identity.ok()) << identity.status();
-    return *identity;
+    const absl::StatusOr<CorpusIdentities> identities = IdentifyCorpus(Open(), files_, max_bytes);
+    EXPECT_TRUE(identities.ok()) << identities.status();
+    return identities->all;
   }
 
   TemporaryDirectory directory_;
@@ -67,10 +67,53 @@ TEST_F(CorpusIdentityTest, ValidationIsNotTraining) {
   Write("a", "the stage coach");
   Write("b", "rolls over the hills");
   TextCorpus corpus = Open();
-  const CorpusIdentity together = *IdentifyCorpus(corpus, files_);
+  const CorpusIdentity together = IdentifyCorpus(corpus, files_)->all;
   corpus.validation.push_back(corpus.train.back());
   corpus.train.pop_back();
-  EXPECT_NE(*IdentifyCorpus(corpus, files_), together);
+  EXPECT_NE(IdentifyCorpus(corpus, files_)->all, together);
+}
+
+TEST_F(CorpusIdentityTest, ThatOfTheTrainingDataIsTheSameWhateverValidates) {
+  constexpr size_t kBlock = 64 << 10;
+  Write("a", std::string(16 * kBlock, 'x'));
+  Write("b", "the stage coach");
+  Write("c", std::string(8 * kBlock, 'y'));
+  const TextCorpus alone = Open("[ab]");
+  TextCorpus corpus = alone;
+  corpus.validation = Open("c").train;
+  // All of it counts, or the blocks of the two identities differ.
+  for (const uint64_t max_bytes : {kMaxIdentityBytes, uint64_t{4 * kBlock}}) {
+    const absl::StatusOr<CorpusIdentities> without = IdentifyCorpus(alone, files_, max_bytes);
+    const absl::StatusOr<CorpusIdentities> with = IdentifyCorpus(corpus, files_, max_bytes);
+    EXPECT_EQ(without->training, without->all) << max_bytes;
+    EXPECT_EQ(with->training, without->training) << max_bytes;
+    EXPECT_NE(with->all, with->training) << max_bytes;
+  }
+  EXPECT_EQ(*IdentifyTrainingData(corpus, files_), IdentifyCorpus(alone, files_)->all);
+}
+
+// They are in journals and checkpoints.
+TEST_F(CorpusIdentityTest, IsWhatItHasAlwaysBeen) {
+  Write("a", "the stage coach");
+  TextCorpus corpus = Open("a");
+  Write("b", "rolls over the hills");
+  corpus.validation = Open("b").train;
+  const absl::StatusOr<CorpusIdentities> identities = IdentifyCorpus(corpus, files_);
+  EXPECT_EQ(identities->all.digest, "d040fde80ce2da880344a64df9c0df8c");
+  EXPECT_EQ(identities->training.digest, "e511fcf660c8011946dd1737a781773f");
+}
+
+TEST_F(CorpusIdentityTest, NothingIsReadTwice) {
+  Write("a", "the stage coach");
+  Write("b", "rolls over the hills");
+  TextCorpus corpus = Open("a");
+  corpus.validation = Open("b").train;
+  int reads = 0;
+  files_.on_read = [&] { ++reads; };
+  ASSERT_TRUE(IdentifyCorpus(corpus, files_).ok());
+  EXPECT_EQ(reads, 2);
+  ASSERT_TRUE(IdentifyTrainingData(corpus, files_).ok());
+  EXPECT_EQ(reads, 3);
 }
 
 // 16 blocks, of which some are read.

@@ -23,6 +23,7 @@
 #include "coordinator/plan/planner.h"
 #include "coordinator/resume/resume_point.h"
 #include "coordinator/spec/spec_values.h"
+#include "formats/corpus_identity.h"
 #include "formats/text_corpus.h"
 
 namespace stagecoach {
@@ -68,7 +69,8 @@ absl::Status CheckWritable(const std::string& directory) {
 absl::Status CheckBeforeStart(const v1::JobSpec& spec) {
   FileSystem& files = FileSystem::Posix();
   STAGECOACH_ASSIGN_OR_RETURN(const TextCorpus corpus, OpenTextCorpus(spec.data(), spec.training().seq_len(), files));
-  STAGECOACH_RETURN_IF_ERROR(FindResumePoint(files, spec, corpus).status());
+  const auto training_data = [&] { return IdentifyTrainingData(corpus, files); };
+  STAGECOACH_RETURN_IF_ERROR(FindResumePoint(files, spec, training_data).status());
   STAGECOACH_RETURN_IF_ERROR(PlanJob(spec, std::vector<WorkerProfile>(spec.resources().workers())).status());
   return CheckWritable(spec.checkpoint().dir());
 }

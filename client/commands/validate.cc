@@ -11,6 +11,7 @@
 #include "coordinator/plan/planner.h"
 #include "coordinator/resume/resume_point.h"
 #include "coordinator/spec/job_spec_parser.h"
+#include "formats/corpus_identity.h"
 #include "formats/text_corpus.h"
 
 namespace stagecoach {
@@ -59,7 +60,8 @@ int Validate(const ValidateArguments& arguments) {
   if (!corpus.ok()) {
     return ReportFailure({.code = kExitUsage, .status = corpus.status()}, {.json = arguments.output.is_json()});
   }
-  const auto resumed = FindResumePoint(FileSystem::Posix(), *spec, *corpus);
+  const auto training_data = [&] { return IdentifyTrainingData(*corpus, FileSystem::Posix()); };
+  const auto resumed = FindResumePoint(FileSystem::Posix(), *spec, training_data);
   if (!resumed.ok()) {
     return ReportFailure({.code = kExitUsage, .status = resumed.status()}, {.json = arguments.output.is_json()});
   }

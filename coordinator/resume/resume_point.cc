@@ -13,12 +13,12 @@
 #include "formats/checkpoint_manifest.h"
 #include "formats/corpus_identity.h"
 #include "formats/file_digest.h"
-#include "formats/text_corpus.h"
 
 namespace stagecoach {
 namespace {
 
 using ResumePoint = std::shared_ptr<const v1::JobResumed>;
+using IdentifyData = std::function<absl::StatusOr<CorpusIdentity>()>;
 
 // The codes of a file system mean other things here: a file in the place of a directory is no change of the
 // specification.
@@ -37,8 +37,8 @@ absl::StatusOr<std::string> DigestOfManifest(FileSystem& files, const std::strin
   return digest.Hex();
 }
 
-absl::Status CheckData(const VerifiedCheckpoint& checkpoint, const TextCorpus& corpus, FileSystem& files) {
-  STAGECOACH_ASSIGN_OR_RETURN(const CorpusIdentity now, IdentifyTrainingData(corpus, files));
+absl::Status CheckData(const VerifiedCheckpoint& checkpoint, const IdentifyData& training_data) {
+  STAGECOACH_ASSIGN_OR_RETURN(const CorpusIdentity now, training_data());
   const v1::DataIdentity& then = checkpoint.manifest.training_data();
   if (now.bytes == then.bytes() && now.digest == then.digest()) return absl::OkStatus();
   return absl::FailedPreconditionError(absl::StrCat(
@@ -47,7 +47,7 @@ absl::Status CheckData(const VerifiedCheckpoint& checkpoint, const TextCorpus& c
 }
 
 absl::StatusOr<ResumePoint> ResumeFrom(FileSystem& files, const VerifiedCheckpoint& checkpoint, const v1::JobSpec& spec,
-                                       const TextCorpus& corpus, std::vector<std::string> notes) {
+                                       const IdentifyData& training_data, std::vector<std::string> notes) {
   const v1::CheckpointManifest& manifest = checkpoint.manifest;
   const SpecChanges changes = CompareSpecs(manifest.spec(), spec);
   if (!changes.forbidden.empty()) {
@@ -55,7 +55,7 @@ absl::StatusOr<ResumePoint> ResumeFrom(FileSystem& files, const VerifiedCheckpoi
                                                       absl::StrJoin(changes.forbidden, ", "),
                                                       "; choose another checkpoint.dir, or checkpoint.resume never"));
   }
-  STAGECOACH_RETURN_IF_ERROR(CheckData(checkpoint, corpus, files));
+  STAGECOACH_RETURN_IF_ERROR(CheckData(checkpoint, training_data));
   v1::JobResumed resumed;
   v1::CheckpointCompleted& completed = *resumed.mutable_checkpoint();
   completed.set_job(manifest.job());
@@ -83,12 +83,13 @@ absl::StatusOr<VerifiedCheckpoint> VerifyNamed(FileSystem& files, const v1::Chec
 
 }  // namespace
 
-absl::StatusOr<ResumePoint> FindResumePoint(FileSystem& files, const v1::JobSpec& spec, const TextCorpus& corpus) {
+absl::StatusOr<ResumePoint> FindResumePoint(FileSystem& files, const v1::JobSpec& spec,
+                                            const IdentifyData& training_data) {
   const v1::CheckpointSpec& checkpoint = spec.checkpoint();
   if (checkpoint.resume().empty() || checkpoint.resume() == "never") return ResumePoint();
   if (checkpoint.resume() != "auto") {
     STAGECOACH_ASSIGN_OR_RETURN(const VerifiedCheckpoint named, VerifyNamed(files, checkpoint));
-    return ResumeFrom(files, named, spec, corpus, {});
+    return ResumeFrom(files, named, spec, training_data, {});
   }
   const absl::StatusOr<std::vector<CheckpointDirectory>> found = ListCheckpoints(files, checkpoint.dir());
   if (absl::IsNotFound(found.status())) return ResumePoint();
@@ -97,7 +98,7 @@ absl::StatusOr<ResumePoint> FindResumePoint(FileSystem& files, const v1::JobSpec
   for (const CheckpointDirectory& candidate : *found) {
     if (!candidate.is_complete) continue;
     const absl::StatusOr<VerifiedCheckpoint> verified = VerifyCheckpoint(files, candidate.path);
-    if (verified.ok()) return ResumeFrom(files, *verified, spec, corpus, std::move(damaged));
+    if (verified.ok()) return ResumeFrom(files, *verified, spec, training_data, std::move(damaged));
     if (!absl::IsDataLoss(verified.status())) return Unreadable(verified.status());
     damaged.push_back(absl::StrCat("passed over: ", verified.status().message()));
   }

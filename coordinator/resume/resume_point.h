@@ -1,11 +1,12 @@
 #ifndef STAGECOACH_COORDINATOR_RESUME_RESUME_POINT_H_
 #define STAGECOACH_COORDINATOR_RESUME_RESUME_POINT_H_
 
+#include <functional>
 #include <memory>
 
 #include "absl/status/statusor.h"
 #include "common/file_system.h"
-#include "formats/text_corpus.h"
+#include "formats/corpus_identity.h"
 #include "stagecoach/v1/job.pb.h"
 #include "stagecoach/v1/journal.pb.h"
 
@@ -17,13 +18,12 @@ namespace stagecoach {
 //   NOT_FOUND            the checkpoint that was named is not there
 //   DATA_LOSS            it, or each one there is, is damaged
 //   FAILED_PRECONDITION  it is of a job that this one cannot go on with; the message says which keys differ
-//   INVALID_ARGUMENT     the training data cannot be read
-//   UNKNOWN              the file system does not say what is there: an I/O error, no permission, checkpoint.dir is a
-//   file
-// Nothing is concluded from UNKNOWN: an older checkpoint would lose steps, and step 0 all of them. Reads whole
-// checkpoints: it takes as long as reading them does.
-absl::StatusOr<std::shared_ptr<const v1::JobResumed>> FindResumePoint(FileSystem& files, const v1::JobSpec& spec,
-                                                                      const TextCorpus& corpus);
+//   UNKNOWN              the file system does not say what is there: an I/O error, no permission, no directory
+// and errors of `training_data`, which is asked only when there is a checkpoint to compare it with. Nothing is
+// concluded from UNKNOWN: an older checkpoint would lose steps, and step 0 all of them. Reads whole checkpoints: it
+// takes as long as reading them does.
+absl::StatusOr<std::shared_ptr<const v1::JobResumed>> FindResumePoint(
+    FileSystem& files, const v1::JobSpec& spec, const std::function<absl::StatusOr<CorpusIdentity>()>& training_data);
 
 }  // namespace stagecoach
 

@@ -3,7 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/status_macros.h"
 #include "formats/checkpoint.h"
+#include "formats/text_corpus.h"
 #include "tests/testing/checkpoint/small_checkpoint.h"
 #include "tests/testing/fault_file_system.h"
 #include "tests/testing/temporary_directory.h"
@@ -27,17 +29,14 @@ class ResumePointTest : public testing::Test {
     spec_.mutable_checkpoint()->set_dir(root_);
     spec_.mutable_checkpoint()->set_resume("auto");
   }
-  TextCorpus Corpus() {
-    auto corpus = OpenTextCorpus(spec_.data(), /*seq_len=*/4, files_);
-    EXPECT_TRUE(corpus.ok()) << corpus.status();
-    return *corpus;
+  absl::StatusOr<CorpusIdentity> TrainingData() {
+    STAGECOACH_ASSIGN_OR_RETURN(const TextCorpus corpus, OpenTextCorpus(spec_.data(), /*seq_len=*/4, files_));
+    return IdentifyTrainingData(corpus, files_);
   }
-  std::string Write(uint64_t step) {
-    return WriteSmallCheckpoint(files_, root_, step, spec_, *IdentifyTrainingData(Corpus(), files_));
-  }
+  std::string Write(uint64_t step) { return WriteSmallCheckpoint(files_, root_, step, spec_, *TrainingData()); }
   absl::StatusOr<std::shared_ptr<const v1::JobResumed>> Find(const std::string& resume = "auto") {
     spec_.mutable_checkpoint()->set_resume(resume);
-    return FindResumePoint(files_, spec_, Corpus());
+    return FindResumePoint(files_, spec_, [this] { return TrainingData(); });
   }
   void ExpectError(const std::string& resume, absl::StatusCode code, const std::string& part) {
     const absl::Status status = Find(resume).status();
@@ -60,6 +59,14 @@ TEST_F(ResumePointTest, NothingThereMeansStepZero) {
 TEST_F(ResumePointTest, NeverMeansStepZero) {
   Write(5);
   EXPECT_EQ(*Find("never"), nullptr);
+}
+
+TEST_F(ResumePointTest, WithoutACheckpointNobodyReadsTheData) {
+  spec_.mutable_checkpoint()->set_resume("auto");
+  const auto found = FindResumePoint(
+      files_, spec_, []() -> absl::StatusOr<CorpusIdentity> { return absl::InternalError("the data was read"); });
+  ASSERT_TRUE(found.ok()) << found.status();
+  EXPECT_EQ(*found, nullptr);
 }
 
 TEST_F(ResumePointTest, AutoTakesTheNewest) {
