@@ -7,7 +7,10 @@ namespace stagecoach {
 absl::Duration NextDeadline(const State& state) {
   absl::Duration next = state.pulse().at;
   for (const auto& [id, worker] : state.workers()) next = std::min(next, worker.deadline);
-  for (const JobId& id : state.active_jobs()) next = std::min(next, state.jobs().at(id).progress.deadline);
+  for (const JobId& id : state.active_jobs()) {
+    const JobProgress& progress = state.jobs().at(id).progress;
+    next = std::min({next, progress.deadline, progress.checkpoint.deadline});
+  }
   return std::min(next, state.fleet_awaited_until());
 }
 

@@ -1,5 +1,6 @@
 #include "coordinator/decide.h"
 
+#include <algorithm>
 #include <iterator>
 #include <optional>
 #include <string>
@@ -198,8 +199,13 @@ Decision Decider::operator()(const Tick&) const {
     return *std::move(decision);
   }
   for (const JobId& id : state_.active_jobs()) {
-    if (now_ < state_.jobs().at(id).progress.deadline) continue;
+    const JobProgress& progress = state_.jobs().at(id).progress;
+    if (now_ < std::min(progress.deadline, progress.checkpoint.deadline)) continue;
     JobDecision job_decision = On(state_.jobs().at(id));
+    if (now_ >= progress.checkpoint.deadline) {
+      OnCheckpointLate(job_decision);
+      return std::move(job_decision).Finish("the checkpoint is late");
+    }
     OnPhaseDeadline(job_decision, state_.workers());
     return std::move(job_decision).Finish("the phase has lasted for too long");
   }

@@ -77,6 +77,7 @@ void EffectRunner::Record(const v1::JournalEntry& entry) {
 void EffectRunner::Forget(const JobId& job) {
   event_log_.Forget(job);
   log_book_.Forget(job);
+  publications_.erase(job);
   followers_.JobIsForgotten(job, UnknownJob(job, to_.state.options()));
 }
 
@@ -150,11 +151,22 @@ absl::Status EffectRunner::RunEffect(MakeDirectory& effect) {
 absl::Status EffectRunner::RunEffect(WriteManifest& effect) {
   const JobId job = effect.job;
   const uint64_t attempt = effect.attempt;
-  const absl::Status queued = to_.file_thread.Run([order = std::move(effect), &to = to_] {
-    to.post_result(
-        ManifestWritten{order.job, order.attempt, PublishCheckpoint(to.files, order.directory, order.manifest)});
+  const auto is_abandoned = std::make_shared<std::atomic<bool>>(false);
+  publications_[job] = {attempt, is_abandoned};
+  const absl::Status queued = to_.file_thread.Run([order = std::move(effect), is_abandoned, &to = to_] {
+    const auto may_go_on = [&] {
+      return *is_abandoned ? absl::AbortedError("the checkpoint was given up: it was late") : absl::OkStatus();
+    };
+    to.post_result(ManifestWritten{order.job, order.attempt,
+                                   PublishCheckpoint(to.files, order.directory, order.manifest, may_go_on)});
   });
   if (!queued.ok()) consequences_.push_back(ManifestWritten{job, attempt, queued});
+  return absl::OkStatus();
+}
+
+absl::Status EffectRunner::RunEffect(AbandonManifest& effect) {
+  const auto found = publications_.find(effect.job);
+  if (found != publications_.end() && found->second.attempt == effect.attempt) *found->second.is_abandoned = true;
   return absl::OkStatus();
 }
 

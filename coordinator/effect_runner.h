@@ -1,9 +1,11 @@
 #ifndef STAGECOACH_COORDINATOR_EFFECT_RUNNER_H_
 #define STAGECOACH_COORDINATOR_EFFECT_RUNNER_H_
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -79,6 +81,7 @@ class EffectRunner {
   absl::Status RunEffect(StartPlanning& effect);
   absl::Status RunEffect(MakeDirectory& effect);
   absl::Status RunEffect(WriteManifest& effect);
+  absl::Status RunEffect(AbandonManifest& effect);
   absl::Status RunEffect(RemoveDirectory& effect);
   absl::Status RunEffect(PruneOldCheckpoints& effect);
   absl::Status RunEffect(KeepLogLines& effect);
@@ -97,6 +100,12 @@ class EffectRunner {
   LogBook log_book_;
   Followers followers_;
   std::map<SessionId, WorkerSink> sessions_;
+  // The newest WriteManifest of each job.
+  struct Publication {
+    uint64_t attempt = 0;
+    std::shared_ptr<std::atomic<bool>> is_abandoned;  // shared with the file thread
+  };
+  std::map<JobId, Publication> publications_;
   std::vector<Input> consequences_;
   bool tick_requested_ = false;
 };

@@ -68,6 +68,8 @@ void AddOptions(CLI::App& app, Arguments& arguments) {
   AddDuration(app, "--heartbeat-interval", arguments.fleet.heartbeat_interval, "how often workers send one");
   AddDuration(app, "--reattach-timeout", arguments.fleet.reattach_timeout,
               "after a restart, how long jobs wait for workers that were there before");
+  AddDuration(app, "--checkpoint-timeout", arguments.fleet.checkpoint_timeout,
+              "how long a checkpoint behind training may take; large ones have a second for each 100 MB");
   app.add_option("--keep-jobs", arguments.fleet.keep_jobs, "how many jobs that have ended are remembered, the newest")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();

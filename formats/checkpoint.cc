@@ -167,8 +167,8 @@ absl::StatusOr<std::string> MakeCheckpointDirectory(FileSystem& files, const std
   return checkpoint;
 }
 
-absl::Status PublishCheckpoint(FileSystem& files, const std::string& checkpoint,
-                               const v1::CheckpointManifest& manifest) {
+absl::Status PublishCheckpoint(FileSystem& files, const std::string& checkpoint, const v1::CheckpointManifest& manifest,
+                               const std::function<absl::Status()>& may_go_on) {
   const std::pair<std::string, std::string> parts = SplitPath(checkpoint);
   if (const auto number = ParseCheckpointDirectoryName(parts.second); !number || number->step != manifest.step()) {
     return absl::InvalidArgumentError(
@@ -176,7 +176,9 @@ absl::Status PublishCheckpoint(FileSystem& files, const std::string& checkpoint,
   }
   STAGECOACH_RETURN_IF_ERROR(WithContext(CheckManifest(manifest), checkpoint));
   STAGECOACH_RETURN_IF_ERROR(CheckShardSizes(files, checkpoint, manifest));
+  STAGECOACH_RETURN_IF_ERROR(may_go_on());
   STAGECOACH_RETURN_IF_ERROR(WriteFileAtomically(files, Join(checkpoint, kManifestFileName), PrintManifest(manifest)));
+  STAGECOACH_RETURN_IF_ERROR(may_go_on());
   return WriteFileAtomically(files, Join(parts.first, kLatestFileName), parts.second + "\n");
 }
 

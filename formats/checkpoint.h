@@ -2,6 +2,7 @@
 #define STAGECOACH_FORMATS_CHECKPOINT_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -37,9 +38,10 @@ absl::StatusOr<std::string> MakeCheckpointDirectory(FileSystem& files, const std
 
 // Makes the shards in `checkpoint`, which MakeCheckpointDirectory has returned, a checkpoint: manifest, then `latest`.
 // FAILED_PRECONDITION: a shard is not there, or not of the size in the manifest. DATA_LOSS: CheckManifest refuses the
-// manifest. After an error the checkpoint before this one is still the newest.
-absl::Status PublishCheckpoint(FileSystem& files, const std::string& checkpoint,
-                               const v1::CheckpointManifest& manifest);
+// manifest. Errors of `may_go_on`, which is asked before each of the two files is written. After an error the
+// checkpoint before this one is still the one that `latest` names.
+absl::Status PublishCheckpoint(FileSystem& files, const std::string& checkpoint, const v1::CheckpointManifest& manifest,
+                               const std::function<absl::Status()>& may_go_on = absl::OkStatus);
 
 struct CheckpointDirectory {
   std::string path;

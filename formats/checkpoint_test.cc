@@ -332,6 +332,20 @@ TEST_F(CheckpointTest, AFullDiskKeepsThePreviousCheckpoint) {
   }
 }
 
+TEST_F(CheckpointTest, AWriterThatMayNotGoOnPublishesNothing) {
+  const std::string previous = Write(20);
+  for (const int allowed : {0, 1}) {
+    const auto checkpoint = MakeCheckpointDirectory(files_, root_, Step(40));
+    int asked = 0;
+    const auto may_go_on = [&] { return asked++ < allowed ? absl::OkStatus() : absl::AbortedError("given up"); };
+    const absl::Status status = PublishCheckpoint(files_, *checkpoint, WriteShards(*checkpoint, 40), may_go_on);
+    EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
+    EXPECT_EQ(*FindCheckpoint(files_, root_), previous);
+  }
+  // Between the two files it was a checkpoint already, and a right one.
+  EXPECT_TRUE(VerifyCheckpoint(files_, root_ + "/step-0000000040.2").ok());
+}
+
 TEST_F(CheckpointTest, InputOutputErrorsAreNotTakenForDamage) {
   const std::string checkpoint = Write(20);
   files_.Add({FileOperation::kRead, "stage-00000", 3, absl::UnknownError("Input/output error")});

@@ -22,6 +22,10 @@ struct FleetOptions {
   // For members to build their stages, connect, apply the last step, write their shards: workers that live but do not
   // come to an end are rare, and slow disks are not.
   absl::Duration phase_timeout = absl::Minutes(30);
+  // For a checkpoint that is written behind training: this long, or, of a large one, as long as its bytes take at this
+  // rate, which the slowest disks and networks in use exceed.
+  absl::Duration checkpoint_timeout = absl::Minutes(10);
+  double checkpoint_bytes_per_second = 100e6;
 };
 
 }  // namespace stagecoach

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
+#include "coordinator/jobs/checkpoint_times.h"
 #include "coordinator/jobs/failure_cause.h"
 #include "coordinator/jobs/finish.h"
 #include "coordinator/jobs/manifest.h"
@@ -21,6 +22,7 @@ void Advance(JobDecision& decision, Phase stage) {
 
 void EndAttempt(JobDecision& decision, const absl::Status& status) {
   decision.progress().checkpoint.stage = Phase::kNone;
+  decision.progress().checkpoint.deadline = absl::InfiniteDuration();
   for (MemberProgress& member : decision.progress().said) {
     member.shard = nullptr;
     member.shard_failed = false;
@@ -77,11 +79,52 @@ bool AwaitsShard(JobDecision& decision, WorkerRank rank, uint64_t step, const st
          step == attempt.record.step() && file == ShardFileName(StageIndex(rank.value()));
 }
 
+// A member that is late gets its order when it has answered the one before.
+void OrderShard(JobDecision& decision, WorkerRank rank) {
+  const CheckpointAttempt& attempt = decision.job().progress.checkpoint;
+  if (attempt.stage != Phase::kWritingShards || decision.said(rank).late_shard != Step()) return;
+  v1::CoordinatorMessage message;
+  v1::WriteCheckpoint& write = *message.mutable_write_checkpoint();
+  write.set_step(attempt.record.step());
+  write.set_directory(attempt.directory);
+  write.set_file(ShardFileName(StageIndex(rank.value())));
+  write.set_from_snapshot(attempt.from_snapshot);
+  decision.Send(rank, std::move(message));
+}
+
+// Whether it answers an order of an attempt that was given up.
+bool TakeLateAnswer(JobDecision& decision, WorkerRank rank, uint64_t step) {
+  Step& late = decision.said(rank).late_shard;
+  if (late == Step() || late != Step(step)) return false;
+  late = Step();
+  OrderShard(decision, rank);
+  return true;
+}
+
+bool HasAnswered(const MemberProgress& member) { return member.shard != nullptr || member.shard_failed; }
+
+// What the attempt waits for.
+std::string WhatIsLate(JobDecision& decision) {
+  switch (decision.progress().checkpoint.stage) {
+    case Phase::kMakingDirectory:
+      return "its directory has not been made";
+    case Phase::kWritingShards:
+      for (uint32_t rank = 0; rank < decision.num_members(); ++rank) {
+        const MemberProgress& member = decision.said(WorkerRank(rank));
+        if (HasAnswered(member)) continue;
+        const std::string name = MemberName(decision.job(), WorkerRank(rank));
+        if (member.late_shard == Step()) return absl::StrCat(name, " has not written its shard");
+        return absl::StrCat(name, " is still writing its shard of step ", member.late_shard.value());
+      }
+      return "";
+    default:
+      return "its manifest has not been written";
+  }
+}
+
 // All have answered before another attempt begins: a worker writes one shard at a time.
 void GoOnWithShards(JobDecision& decision) {
-  const bool all_answered =
-      decision.AllMembers([](const MemberProgress& member) { return member.shard != nullptr || member.shard_failed; });
-  if (!all_answered) return;
+  if (!decision.AllMembers(HasAnswered)) return;
   const std::string& failure = decision.job().progress.checkpoint.failure;
   if (!failure.empty()) return FailAttempt(decision, absl::UnavailableError(failure));
   WriteManifestOf(decision);
@@ -101,6 +144,9 @@ void BeginCheckpoint(JobDecision& decision, bool from_snapshot) {
                          .failure = "",
                          .digest = "",
                          .state_digest = ""};
+  if (from_snapshot) {
+    progress.checkpoint.deadline = decision.now() + CheckpointTimeout(*progress.plan, decision.options());
+  }
   progress.checkpoint_due = false;
   progress.checkpoint_begun = decision.now();
   decision.Add(MakeDirectory{decision.job().id, number, decision.spec().checkpoint().dir(),
@@ -118,7 +164,27 @@ void ForgetCheckpoint(JobDecision& decision) {
   // What is already being published may be complete by now.
   if (attempt.stage == Phase::kWritingShards) RemoveRemains(decision);
   attempt.stage = Phase::kNone;
+  attempt.deadline = absl::InfiniteDuration();
   decision.progress().checkpoint_due = true;
+}
+
+void OnCheckpointLate(JobDecision& decision) {
+  CheckpointAttempt& attempt = decision.progress().checkpoint;
+  std::string message = absl::StrCat("it is not complete after ",
+                                     absl::FormatDuration(decision.now() - decision.progress().checkpoint_begun), ": ",
+                                     WhatIsLate(decision));
+  if (!attempt.failure.empty()) absl::StrAppend(&message, "; ", attempt.failure);
+  if (attempt.stage == Phase::kWritingShards) {
+    for (MemberProgress& member : decision.progress().said) {
+      const bool was_asked = member.late_shard == Step();
+      if (was_asked && !HasAnswered(member)) member.late_shard = Step(attempt.record.step());
+    }
+  }
+  if (attempt.stage == Phase::kWritingManifest) {
+    decision.Add(AbandonManifest{decision.job().id, attempt.number});
+    attempt.directory.clear();  // it stays: a checkpoint may be complete in it by now
+  }
+  FailAttempt(decision, absl::DeadlineExceededError(message));
 }
 
 bool OnDirectoryMade(JobDecision& decision, const DirectoryMade& input) {
@@ -134,19 +200,12 @@ bool OnDirectoryMade(JobDecision& decision, const DirectoryMade& input) {
   }
   attempt.directory = *input.directory;
   Advance(decision, Phase::kWritingShards);
-  v1::CoordinatorMessage message;
-  v1::WriteCheckpoint& write = *message.mutable_write_checkpoint();
-  write.set_step(attempt.record.step());
-  write.set_directory(attempt.directory);
-  write.set_from_snapshot(attempt.from_snapshot);
-  for (uint32_t rank = 0; rank < decision.num_members(); ++rank) {
-    write.set_file(ShardFileName(StageIndex(rank)));
-    decision.Send(WorkerRank(rank), message);
-  }
+  for (uint32_t rank = 0; rank < decision.num_members(); ++rank) OrderShard(decision, WorkerRank(rank));
   return true;
 }
 
 bool OnShardWritten(JobDecision& decision, WorkerRank rank, const v1::ShardWritten& message) {
+  if (TakeLateAnswer(decision, rank, message.step())) return true;
   if (!AwaitsShard(decision, rank, message.step(), message.file())) return false;
   decision.said(rank).shard = std::make_shared<const v1::ShardWritten>(message);
   GoOnWithShards(decision);
@@ -154,6 +213,7 @@ bool OnShardWritten(JobDecision& decision, WorkerRank rank, const v1::ShardWritt
 }
 
 bool OnShardFailed(JobDecision& decision, WorkerRank rank, const v1::ShardFailed& message) {
+  if (TakeLateAnswer(decision, rank, message.step())) return true;
   if (!AwaitsShard(decision, rank, message.step(), message.file())) return false;
   decision.said(rank).shard_failed = true;
   std::string& failure = decision.progress().checkpoint.failure;

@@ -1,5 +1,7 @@
 #include "coordinator/jobs/checkpoint_times.h"
 
+#include <algorithm>
+
 #include "common/snapshots.h"
 #include "coordinator/jobs/step.h"
 
@@ -25,6 +27,14 @@ bool SnapshotIsDue(const JobDecision& decision) {
 bool MustAwaitCheckpoint(const JobDecision& decision) {
   return decision.job().progress.checkpoint_due && !TakesSnapshots(decision.spec().checkpoint()) &&
          decision.history().last_commit.step() > CheckpointedStep(decision.history());
+}
+
+absl::Duration CheckpointTimeout(const JobPlan& plan, const FleetOptions& options) {
+  double bytes = 0;
+  for (const v1::StagePlan& stage : plan.planned.plan.stages()) {
+    bytes += static_cast<double>(stage.memory_bytes().snapshot());
+  }
+  return std::max(options.checkpoint_timeout, absl::Seconds(bytes / options.checkpoint_bytes_per_second));
 }
 
 }  // namespace stagecoach

@@ -6,7 +6,8 @@
 namespace stagecoach {
 
 // When a running job is to have a checkpoint: every checkpoint.interval_steps, or interval_time after the last one
-// began, or when a client asks. One that is due while another is in the making begins after it.
+// began, or when a client asks. One that is due while another is in the making begins after it. And by when it is to be
+// complete.
 
 // The last committed step makes one due.
 void NoteCheckpointDue(JobDecision& decision);
@@ -17,6 +18,10 @@ bool SnapshotIsDue(const JobDecision& decision);
 
 // Whether training, between two steps, is to wait for the one that is due: the workers keep no snapshots.
 bool MustAwaitCheckpoint(const JobDecision& decision);
+
+// From its beginning, of one that is written behind training: the larger of checkpoint_timeout, and all its bytes at
+// checkpoint_bytes_per_second. One that training waits for has the deadlines of its phases.
+absl::Duration CheckpointTimeout(const JobPlan& plan, const FleetOptions& options);
 
 }  // namespace stagecoach
 

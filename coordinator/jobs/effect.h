@@ -83,6 +83,11 @@ struct WriteManifest {
   std::string directory;  // of DirectoryMade
   v1::CheckpointManifest manifest;
 };
+// Of a WriteManifest that is not waited for any more: what of it has not begun is not done. It has no other effect.
+struct AbandonManifest {
+  JobId job;
+  uint64_t attempt = 0;
+};
 // Removes what an attempt that failed has left, elsewhere. Nobody waits for it.
 struct RemoveDirectory {
   std::string directory;  // of DirectoryMade
@@ -111,9 +116,9 @@ struct StepMeasured {
 // Decide on a Tick next, on the state as it then is.
 struct RequestTick {};
 
-using Effect =
-    std::variant<AppendEntry, ObserveFact, SendToWorker, EndSession, StartPlanning, MakeDirectory, WriteManifest,
-                 RemoveDirectory, PruneOldCheckpoints, KeepLogLines, AnswerRequest, StepMeasured, RequestTick>;
+using Effect = std::variant<AppendEntry, ObserveFact, SendToWorker, EndSession, StartPlanning, MakeDirectory,
+                            WriteManifest, AbandonManifest, RemoveDirectory, PruneOldCheckpoints, KeepLogLines,
+                            AnswerRequest, StepMeasured, RequestTick>;
 
 struct Decision {
   std::vector<Effect> effects;

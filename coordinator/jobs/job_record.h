@@ -71,6 +71,7 @@ struct MemberProgress {
   std::shared_ptr<const v1::StepApplied> applied;  // of the newest step that it applied
   std::shared_ptr<const v1::ShardWritten> shard;   // of the checkpoint in the making
   bool shard_failed = false;                       // instead
+  Step late_shard;                                 // of a checkpoint that was given up, and not answered yet; 0: none
 };
 
 // A checkpoint in the making: one at a time, while training goes on or waits for it.
@@ -82,9 +83,10 @@ struct CheckpointAttempt {
   bool from_snapshot = false;
   v1::CommitRecord record;  // of its step
   std::string directory;
-  std::string failure;       // of the first shard that could not be written; empty: none
-  std::string digest;        // of the manifest that is being written
-  std::string state_digest;  // likewise
+  std::string failure;                                 // of the first shard that could not be written; empty: none
+  std::string digest;                                  // of the manifest that is being written
+  std::string state_digest;                            // likewise
+  absl::Duration deadline = absl::InfiniteDuration();  // for all of it
 };
 
 struct EvaluationInFlight {

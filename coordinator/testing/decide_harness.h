@@ -87,6 +87,7 @@ class DecideHarness {
   std::optional<StartPlanning> planning;
   std::optional<MakeDirectory> directory;
   std::optional<WriteManifest> manifest;
+  std::vector<AbandonManifest> abandoned;
   std::vector<std::string> removed_directories;
   std::vector<PruneOldCheckpoints> prunings;
   std::shared_ptr<const v1::JobResumed> resume_point;  // that the next planning finds; null: none
@@ -102,6 +103,7 @@ class DecideHarness {
   void RunEffect(const StartPlanning& effect) { Order(effect, planning, later_plannings_); }
   void RunEffect(const MakeDirectory& effect) { Order(effect, directory, later_directories_); }
   void RunEffect(const WriteManifest& effect) { Order(effect, manifest, later_manifests_); }
+  void RunEffect(const AbandonManifest& effect) { abandoned.push_back(effect); }
   void RunEffect(const RemoveDirectory& effect) { removed_directories.push_back(effect.directory); }
   void RunEffect(const PruneOldCheckpoints& effect) { prunings.push_back(effect); }
   void RunEffect(const EndSession& effect);

@@ -59,6 +59,10 @@ std::optional<v1::WorkerMessage> FakeWorker::Answer(const v1::CoordinatorMessage
     AnswerCommit(message.commit_step(), answer);
   } else if (message.has_write_checkpoint()) {
     AnswerWriteCheckpoint(message.write_checkpoint(), answer);
+    if (disk_hangs) {
+      late_shard = std::move(answer);
+      return std::nullopt;
+    }
   } else if (message.has_abort()) {
     if (message.fence().job() == job_) epoch_ = message.fence().epoch();
     NoteCommit(message.abort().last_commit());

@@ -29,7 +29,9 @@ class FakeWorker {
   // Called with each vote before it is sent.
   std::function<void(v1::StepPrepared&)> edit_vote = [](v1::StepPrepared&) {};
   std::string numerics_class = "fake";
-  absl::Status disk;  // an error: that of every shard
+  absl::Status disk;        // an error: that of every shard
+  bool disk_hangs = false;  // orders for shards are not answered; what the newest would have been told, with its fence:
+  std::optional<v1::WorkerMessage> late_shard;
 
  private:
   void AnswerAssignment(const v1::CoordinatorMessage& message, v1::WorkerMessage& answer);

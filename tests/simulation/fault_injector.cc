@@ -30,6 +30,7 @@ FaultInjector::FaultInjector(Surroundings surroundings, const Scenario& scenario
   coordinator_.trouble = {.planning_fails = scenario_.planning_fails, .files_fail = scenario_.files_fail};
   if (scenario_.slow_tasks) coordinator_.trouble.slowest_task = absl::Seconds(2);
   to_.world.shards_fail = scenario_.files_fail / 3;
+  to_.world.disks_hang = scenario_.disks_hang;
   to_.world.hostile = scenario_.hostile;
   to_.network.Tamper(scenario_.hostile);
   // Orders that come twice or in another order fail at either end of a transfer.
@@ -249,7 +250,7 @@ void FaultInjector::Heal() {
   to_.network.Tamper(false);
   to_.network.BreakDamaged();
   coordinator_.Heal();
-  to_.world.shards_fail = 0;
+  to_.world.shards_fail = to_.world.disks_hang = 0;
   for (const auto& host : workers_) host->Heal();
 }
 

@@ -172,10 +172,15 @@ uint64_t JobLaws::LastStep(const std::string& job) const {
   return found == jobs_.end() ? 0 : found->second.last_step;
 }
 
-void JobLaws::OnManifest(const JobId& id, const v1::CheckpointManifest& manifest) {
+void JobLaws::OnManifest(const JobId& id, const std::string& directory, const v1::CheckpointManifest& manifest) {
   Job* const job = Find(id.value());
   if (job == nullptr || job->reference == nullptr || manifest.step() > job->last_step) {
     return Violate("commit law", id.value(), absl::StrCat("a checkpoint of step ", manifest.step(), " is written"));
+  }
+  for (const v1::CheckpointShard& shard : manifest.shards()) {
+    if (world_.files.HasShard(directory, shard.file())) continue;
+    return Violate("commit law", id.value(),
+                   absl::StrCat(shard.file(), " of the checkpoint in ", directory, " is not there"));
   }
   const ReferenceTraining::State& expected = job->reference->After(manifest.step());
   std::map<std::string, std::string> digests;

@@ -48,7 +48,7 @@ class JobLaws {
   void SetNumericsClass(const std::string& worker, const std::string& numerics_class) {
     numerics_classes_[worker] = numerics_class;
   }
-  void OnManifest(const JobId& job, const v1::CheckpointManifest& manifest);
+  void OnManifest(const JobId& job, const std::string& directory, const v1::CheckpointManifest& manifest);
 
   uint64_t LastStep(const std::string& job) const;  // that is journalled
   bool power_was_lost() const { return power_was_lost_; }

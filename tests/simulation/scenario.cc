@@ -1,5 +1,7 @@
 #include "tests/simulation/scenario.h"
 
+#include "tests/simulation/world.h"
+
 namespace stagecoach::simulation {
 namespace {
 
@@ -63,6 +65,8 @@ Scenario DrawScenario(Random& random) {
   scenario.mean_time_between_faults = random.Between(absl::Milliseconds(100), absl::Seconds(4));
   if (!scenario.benign && random.Chance(0.1)) scenario.planning_fails = 0.3;
   if (!scenario.benign && random.Chance(0.1)) scenario.files_fail = 0.3;
+  scenario.fleet.checkpoint_timeout = kLongestHang / 2;
+  if (random.Chance(0.2)) scenario.disks_hang = 0.3;
   scenario.slow_tasks = random.Chance(0.2);
   return scenario;
 }

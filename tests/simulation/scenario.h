@@ -68,6 +68,7 @@ struct Scenario {
   absl::Duration faults_end;  // everything heals then
   double planning_fails = 0;
   double files_fail = 0;
+  double disks_hang = 0;
   bool slow_tasks = false;
 };
 

@@ -5,6 +5,7 @@
 #include <utility>
 #include <variant>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "coordinator/deadlines.h"
@@ -254,6 +255,7 @@ void SimulatedCoordinator::Run(Decision& decision) {
 }
 
 void SimulatedCoordinator::NoteDecision(const Input& input, const Decision& decision) {
+  if (absl::EndsWith(decision.reason, "the checkpoint is late")) world_.Cover("a checkpoint was late");
   if (decision.reason == "heartbeat" || std::holds_alternative<Tick>(input)) {
     if (decision.effects.size() <= 2) return;
   }
@@ -320,9 +322,14 @@ void SimulatedCoordinator::RunEffect(EndSession& effect) {
   sessions_.erase(found);
 }
 
-void SimulatedCoordinator::RunElsewhere(std::function<Input()> task) {
-  process_.After(world_.random.Between(absl::Milliseconds(1), trouble_.slowest_task),
+void SimulatedCoordinator::RunElsewhere(std::function<Input()> task, absl::Duration delay) {
+  process_.After(world_.random.Between(absl::Milliseconds(1), trouble_.slowest_task) + delay,
                  [this, task = std::move(task)] { Post([this, result = task()] { Handle(result); }); });
+}
+
+absl::Duration SimulatedCoordinator::DrawHang() {
+  if (!world_.random.Chance(world_.disks_hang)) return absl::ZeroDuration();
+  return world_.random.Between(absl::ZeroDuration(), kLongestHang);
 }
 
 void SimulatedCoordinator::RunEffect(StartPlanning& effect) {
@@ -336,25 +343,30 @@ void SimulatedCoordinator::RunEffect(StartPlanning& effect) {
 }
 
 void SimulatedCoordinator::RunEffect(MakeDirectory& effect) {
-  RunElsewhere([this, order = std::move(effect)]() -> Input {
+  const auto make = [this, order = std::move(effect)]() -> Input {
     if (world_.random.Chance(trouble_.files_fail)) {
       return DirectoryMade{order.job, order.attempt, absl::PermissionDeniedError("no directory can be made")};
     }
-    return DirectoryMade{order.job, order.attempt, absl::StrCat(order.parent, "/", ++num_directories_)};
-  });
+    return DirectoryMade{order.job, order.attempt, world_.files.MakeDirectory(order.parent)};
+  };
+  RunElsewhere(make, DrawHang());
 }
 
 void SimulatedCoordinator::RunEffect(WriteManifest& effect) {
-  RunElsewhere([this, order = std::move(effect)]() -> Input {
+  const auto write = [this, order = std::move(effect)]() -> Input {
+    if (abandoned_.contains({order.job, order.attempt})) {
+      world_.Cover("a manifest was abandoned");
+      return ManifestWritten{order.job, order.attempt, absl::AbortedError("the manifest was abandoned")};
+    }
     if (world_.random.Chance(trouble_.files_fail)) {
       return ManifestWritten{order.job, order.attempt, absl::DataLossError("the manifest cannot be written")};
     }
-    laws_.OnManifest(order.job, order.manifest);
+    laws_.OnManifest(order.job, order.directory, order.manifest);
     return ManifestWritten{order.job, order.attempt, absl::OkStatus()};
-  });
+  };
+  RunElsewhere(write, DrawHang());
 }
 
-void SimulatedCoordinator::RunEffect(RemoveDirectory&) {}
 void SimulatedCoordinator::RunEffect(PruneOldCheckpoints&) {}
 void SimulatedCoordinator::RunEffect(StepMeasured&) {}
 

@@ -7,7 +7,9 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -86,7 +88,9 @@ class SimulatedCoordinator {
   absl::Status Append(v1::JournalEntry entry, CoordinatorTerm term);
   void Record(const v1::JournalEntry& entry);
   // Runs the task for a while elsewhere, and puts its result into the queue.
-  void RunElsewhere(std::function<Input()> task);
+  void RunElsewhere(std::function<Input()> task, absl::Duration delay = absl::ZeroDuration());
+  // How long a disk does not answer.
+  absl::Duration DrawHang();
 
   void RunEffect(AppendEntry& effect);
   void RunEffect(ObserveFact& effect) { state_.Observe(effect); }
@@ -95,7 +99,8 @@ class SimulatedCoordinator {
   void RunEffect(StartPlanning& effect);
   void RunEffect(MakeDirectory& effect);
   void RunEffect(WriteManifest& effect);
-  void RunEffect(RemoveDirectory& effect);
+  void RunEffect(AbandonManifest& effect) { abandoned_.insert({effect.job, effect.attempt}); }
+  void RunEffect(RemoveDirectory& effect) { world_.files.Remove(effect.directory); }
   void RunEffect(PruneOldCheckpoints& effect);
   void RunEffect(StepMeasured& effect);
   void RunEffect(KeepLogLines& effect);
@@ -127,7 +132,7 @@ class SimulatedCoordinator {
   uint64_t last_session_ = 0;
   uint64_t last_request_ = 0;
   uint64_t last_follower_ = 0;
-  uint64_t num_directories_ = 0;
+  std::set<std::pair<JobId, uint64_t>> abandoned_;  // manifests
   std::map<SessionId, std::shared_ptr<Connection>> sessions_;
   std::map<uint64_t, Answer> unanswered_;
   std::map<JobId, Phase> phases_;

@@ -24,12 +24,14 @@ bool IsVerdict(const ExecutorCommand& command) {
 }  // namespace
 
 SimulatedExecutor::SimulatedExecutor(Surroundings surroundings, Process& process, const std::string& host,
-                                     const AgentOptions& options, std::function<void(Reply)> on_reply)
+                                     const AgentOptions& options, std::function<void(Reply)> on_reply,
+                                     std::function<void()> on_room)
     : to_(surroundings),
       process_(process),
       host_(host),
       options_(options),
       on_reply_(std::move(on_reply)),
+      on_room_(std::move(on_room)),
       clock_(to_.world),
       interrupts_(clock_),
       held_(options_) {
@@ -264,7 +266,7 @@ void SimulatedExecutor::Begin(CommitCommand& command) {
     if (commit.want_digests() && epoch_ != nullptr) {
       ForEachReport([&](const v1::TensorDigestReport& report) { *said.add_digests() = report; });
     }
-    if (commit.snapshot() && epoch_ != nullptr) {
+    if (commit.snapshot() && epoch_ != nullptr && !epoch_->snapshot_is_written) {
       epoch_->snapshot = v1::ShardWritten();
       epoch_->snapshot->set_step(step.value());
       ForEachReport([&](const v1::TensorDigestReport& report) { *epoch_->snapshot->add_tensors() = report; });
@@ -275,24 +277,57 @@ void SimulatedExecutor::Begin(CommitCommand& command) {
 
 void SimulatedExecutor::Begin(WriteShardCommand& command) {
   Later(absl::Milliseconds(30), [this, &command] {
-    v1::WorkerMessage message;
-    const absl::Status written = WriteShard(command.order, *message.mutable_shard_written());
-    if (!written.ok()) {
-      v1::ShardFailed& failed = *message.mutable_shard_failed();
-      failed.set_step(command.order.step());
-      failed.set_file(command.order.file());
-      failed.set_code(static_cast<int>(written.code()));
-      failed.set_message(std::string(written.message()));
-    }
-    to_.world.Cover(written.ok() ? "a shard was written" : "a shard could not be written",
-                    command.order.from_snapshot() ? " from a snapshot" : " from the state");
-    Answer(std::move(message));
+    const v1::WriteCheckpoint order = command.order;
+    absl::StatusOr<v1::ShardWritten> shard = MakeShard(order);
+    const bool hangs = to_.world.random.Chance(to_.world.disks_hang);
+    if (hangs && shard.ok() && order.from_snapshot()) return FinishShardBehind(order, *std::move(shard));
+    Answer(FinishShard(order, std::move(shard)));
   });
 }
 
-absl::Status SimulatedExecutor::WriteShard(const v1::WriteCheckpoint& order, v1::ShardWritten& written) const {
+// The disk hangs, and what follows goes on. Nobody is told when the epoch has ended meanwhile.
+void SimulatedExecutor::FinishShardBehind(const v1::WriteCheckpoint& order, v1::ShardWritten shard) {
+  epoch_->snapshot_is_written = true;
+  const auto finish = [this, order, shard = std::move(shard), generation = current_->generation,
+                       fence = current_->fence, transport = epoch_->transport] {
+    if (epoch_ == nullptr || epoch_->transport != transport) return;
+    epoch_->snapshot_is_written = false;
+    const absl::Status may_go_on = interrupts_.Check(generation);
+    v1::WorkerMessage message =
+        may_go_on.ok() ? FinishShard(order, shard) : FinishShard(order, absl::StatusOr<v1::ShardWritten>(may_go_on));
+    on_reply_({generation, fence, /*is_verdict=*/false, std::move(message), /*is_behind=*/true});
+  };
+  process_.After(to_.world.random.Between(absl::ZeroDuration(), kLongestHang), finish);
+  current_.reset();
+  on_room_();
+}
+
+// What the disk makes of it.
+v1::WorkerMessage SimulatedExecutor::FinishShard(const v1::WriteCheckpoint& order,
+                                                 absl::StatusOr<v1::ShardWritten> shard) {
+  if (shard.ok() && !to_.world.files.AddShard(order.directory(), order.file())) {
+    shard = absl::NotFoundError(absl::StrCat(order.directory(), " is not there"));
+  }
+  to_.world.Cover(shard.ok() ? "a shard was written" : "a shard could not be written",
+                  order.from_snapshot() ? " from a snapshot" : " from the state");
+  v1::WorkerMessage message;
+  if (shard.ok()) {
+    *message.mutable_shard_written() = *std::move(shard);
+    return message;
+  }
+  v1::ShardFailed& failed = *message.mutable_shard_failed();
+  failed.set_step(order.step());
+  failed.set_file(order.file());
+  failed.set_code(static_cast<int>(shard.status().code()));
+  failed.set_message(std::string(shard.status().message()));
+  return message;
+}
+
+absl::StatusOr<v1::ShardWritten> SimulatedExecutor::MakeShard(const v1::WriteCheckpoint& order) const {
   STAGECOACH_RETURN_IF_ERROR(interrupts_.Check(current_->generation));
   if (!held_.has_state() || epoch_ == nullptr) return absl::FailedPreconditionError("no state is held");
+  if (epoch_->snapshot_is_written) return absl::ResourceExhaustedError("another shard is being written");
+  v1::ShardWritten written;
   if (order.from_snapshot()) {
     if (!epoch_->snapshot || epoch_->snapshot->step() != order.step()) {
       return absl::FailedPreconditionError(absl::StrCat("there is no snapshot of step ", order.step()));
@@ -311,7 +346,7 @@ absl::Status SimulatedExecutor::WriteShard(const v1::WriteCheckpoint& order, v1:
   written.set_file(order.file());
   written.set_bytes(kShardBytes);
   written.set_digest(std::string(32, 'a'));
-  return absl::OkStatus();
+  return written;
 }
 
 void SimulatedExecutor::Begin(AbortCommand& command) {

@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "stagecoach/v1/worker.pb.h"
 #include "tests/simulation/data_plane.h"
 #include "tests/simulation/job_laws.h"
@@ -40,10 +41,12 @@ class SimulatedExecutor {
     TransportFence fence;
     bool is_verdict = false;
     std::variant<ReleasedReply, v1::WorkerMessage, ExecutorFailure> body;
+    bool is_behind = false;  // of a command that has made room for others
   };
-  // `on_reply` is called once for each command, never from within Submit.
+  // `on_reply` is called once for each command, never from within Submit; `on_room` when the command goes on behind
+  // those that follow.
   SimulatedExecutor(Surroundings surroundings, Process& process, const std::string& host, const AgentOptions& options,
-                    std::function<void(Reply)> on_reply);
+                    std::function<void(Reply)> on_reply, std::function<void()> on_room);
   ~SimulatedExecutor() { DestroyEpoch(); }
 
   void Submit(ExecutorCommand command);
@@ -69,6 +72,7 @@ class SimulatedExecutor {
     bool connected = false;
     uint64_t num_runs = 0;
     std::optional<v1::ShardWritten> snapshot;  // what a shard of it would report
+    bool snapshot_is_written = false;          // now: the disk hangs
     std::unique_ptr<Interrupts::Registration> interrupt;
   };
   using Body = decltype(Reply::body);
@@ -88,7 +92,9 @@ class SimulatedExecutor {
   void PollConnect();
   absl::Status CheckMayRun(const v1::RunStep& order) const;
   void EndRun(const absl::Status& status);
-  absl::Status WriteShard(const v1::WriteCheckpoint& order, v1::ShardWritten& written) const;
+  absl::StatusOr<v1::ShardWritten> MakeShard(const v1::WriteCheckpoint& order) const;
+  v1::WorkerMessage FinishShard(const v1::WriteCheckpoint& order, absl::StatusOr<v1::ShardWritten> shard);
+  void FinishShardBehind(const v1::WriteCheckpoint& order, v1::ShardWritten shard);
   void DestroyEpoch();
   std::unique_ptr<StageState> MakeState(const v1::JobSpec& spec, LayerIndex first, LayerIndex last);
   // Calls `forget`, and tells the laws when that drops what was voted on.
@@ -101,6 +107,7 @@ class SimulatedExecutor {
   const std::string host_;
   AgentOptions options_;
   const std::function<void(Reply)> on_reply_;
+  const std::function<void()> on_room_;
   WorldClock clock_;
   Interrupts interrupts_;
   HeldState held_;

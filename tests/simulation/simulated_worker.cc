@@ -53,12 +53,14 @@ SimulatedWorker::SimulatedWorker(Surroundings surroundings, const std::string& n
       fence_laws_(to_.world, name, incarnation),
       rules_(options_.session, incarnation, process_.now()),
       filter_(options_.incarnation),
-      executor_(to_, process_, host_, options_, [this](SimulatedExecutor::Reply reply) {
-        HandleReply(reply);
-        busy_ = false;
-        SubmitNext();
-        Pump();
-      }) {
+      executor_(
+          to_, process_, host_, options_,
+          [this](const SimulatedExecutor::Reply& reply) {
+            HandleReply(reply);
+            if (!reply.is_behind) MakeRoom();
+            Pump();
+          },
+          [this] { MakeRoom(); }) {
   Pump();
 }
 
@@ -370,6 +372,11 @@ void SimulatedWorker::SubmitNext() {
   ExecutorCommand next = std::move(waiting_.front());
   waiting_.pop_front();
   executor_.Submit(std::move(next));
+}
+
+void SimulatedWorker::MakeRoom() {
+  busy_ = false;
+  SubmitNext();
 }
 
 void SimulatedWorker::SetJob(bool holds_job) {

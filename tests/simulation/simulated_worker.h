@@ -71,6 +71,7 @@ class SimulatedWorker {
   void BeginGeneration(const std::string& reason);
   void Submit(const v1::Fence& fence, decltype(ExecutorCommand::body) body);
   void SubmitNext();
+  void MakeRoom();
   void SetJob(bool holds_job);
   void NoteCommit(const v1::CommitRecord& record);
   void Refuse(const v1::Fence& fence, const absl::Status& status);

@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/clock.h"
+#include "tests/simulation/checkpoint_files.h"
 #include "tests/simulation/coverage.h"
 #include "tests/simulation/planted_bug.h"
 #include "tests/simulation/random.h"
@@ -16,6 +17,9 @@
 #include "tests/simulation/violations.h"
 
 namespace stagecoach::simulation {
+
+// Of a disk: twice as long as a checkpoint may take.
+inline constexpr absl::Duration kLongestHang = absl::Seconds(6);
 
 // What all parts of one simulation share.
 struct World {
@@ -40,7 +44,9 @@ struct World {
   Coverage coverage;
   std::function<void(Phase)> on_phase = [](Phase) {};  // a job has entered it
   const PlantedBug bug;
+  CheckpointFiles files;
   double shards_fail = 0;  // of those that workers write
+  double disks_hang = 0;   // of what is written of checkpoints
   bool hostile = false;    // the network loses, repeats and reorders single messages, or has done so
 };
 
