@@ -143,7 +143,7 @@ Decision Decider::operator()(const WorkerSaid& input) const {
 }
 
 Decision Decider::operator()(const JobRequested& input) const {
-  return SubmitJob(state_.jobs(), state_.workers(), state_.forgotten_epoch(), input);
+  return SubmitJob(state_.jobs(), state_.forgotten_epoch(), input);
 }
 
 template <typename Requested>

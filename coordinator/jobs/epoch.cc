@@ -69,6 +69,9 @@ void StartEpoch(JobDecision& decision) {
     started.mutable_data()->set_bytes(progress.plan->data.bytes);
     started.mutable_data()->set_digest(progress.plan->data.digest);
   }
+  if (decision.spec().resources().threads_per_worker() == 0) {
+    started.set_threads_per_worker(progress.threads_per_worker);
+  }
   started.mutable_placement()->set_epoch(NextEpoch(decision.history()).value());
   for (const MemberId& id : *progress.members) {
     v1::Member& member = *started.mutable_placement()->add_members();

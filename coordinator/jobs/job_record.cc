@@ -42,6 +42,7 @@ void ApplySubmission(const v1::JournalEntry& entry, JobHistory& history) {
   history.submitted_at = entry.sequence();
   history.submitted = entry.time();
   history.spec = std::make_shared<const v1::JobSpec>(submitted.spec());
+  history.threads_are_automatic = submitted.spec().resources().threads_per_worker() == 0;
   history.submission_id = submitted.submission_id();
   history.spec_digest = submitted.spec_digest();
   history.epoch_floor = Epoch(submitted.epoch_floor());
@@ -50,12 +51,21 @@ void ApplySubmission(const v1::JournalEntry& entry, JobHistory& history) {
   history.message = "submitted";
 }
 
+void SetThreads(uint32_t threads, JobHistory& history) {
+  if (!history.threads_are_automatic || history.spec->resources().threads_per_worker() == threads) return;
+  auto spec = std::make_shared<v1::JobSpec>(*history.spec);
+  spec->mutable_resources()->set_threads_per_worker(threads);
+  history.spec = std::move(spec);
+}
+
 void ApplyState(const v1::JournalEntry& entry, JobHistory& history) {
   const v1::JobStateChanged& change = entry.job_state_changed();
   history.state = change.state();
   history.reason = change.reason();
   history.message = change.message();
   if (change.has_root_cause()) history.root_cause = std::make_shared<const v1::RootCause>(change.root_cause());
+  // It has not begun, and is placed again.
+  if (history.state == v1::JOB_STATE_QUEUED) SetThreads(0, history);
   if (!HasEnded(history.state)) return;
   history.ended = entry.time();
   history.ended_at = entry.sequence();
@@ -65,6 +75,8 @@ void ApplyEpoch(const v1::JournalEntry& entry, JobHistory& history) {
   history.epoch = Epoch(entry.epoch_started().placement().epoch());
   history.plan = std::make_shared<const v1::Plan>(entry.epoch_started().plan());
   history.placement = std::make_shared<const v1::Placement>(entry.epoch_started().placement());
+  const uint32_t threads = entry.epoch_started().threads_per_worker();
+  if (threads != 0) SetThreads(threads, history);
   const v1::DataIdentity& data = entry.epoch_started().data();
   history.data = {.bytes = data.bytes(), .digest = data.digest()};
   if (history.num_epochs++ == 0) history.started = entry.time();

@@ -110,6 +110,7 @@ struct JobProgress {
   uint64_t planning_attempt = 0;
   std::shared_ptr<const std::vector<MemberId>> members;  // by worker rank; null: none
   std::vector<MemberProgress> said;                      // parallel to `members`
+  uint32_t threads_per_worker = 0;  // that every member offers: what the job gets when it has none yet
   std::shared_ptr<const JobPlan> plan;
   Step step_in_flight;
   absl::Duration step_started;
@@ -129,6 +130,7 @@ struct JobHistory {
   uint64_t submitted_at = 0;  // sequence of its entry: the order of the queue
   uint64_t ended_at = 0;      // likewise
   std::shared_ptr<const v1::JobSpec> spec;
+  bool threads_are_automatic = false;  // those of `spec` are its first gang's; a gang that trained no step is none
   v1::JobState state = v1::JOB_STATE_UNSPECIFIED;
   std::string reason;
   std::string message;

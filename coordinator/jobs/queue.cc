@@ -70,12 +70,9 @@ std::string DigestOf(const v1::JobSpec& spec) {
   return digest.Hex();
 }
 
-uint32_t CommonThreads(const Workers& workers) {
-  uint32_t threads = 0;
-  for (const auto& [id, worker] : workers) {
-    if (worker.presence != WorkerPresence::kConnected) continue;
-    threads = threads == 0 ? worker.hello.max_threads() : std::min(threads, worker.hello.max_threads());
-  }
+uint32_t CommonThreads(const std::vector<const WorkerRecord*>& gang) {
+  uint32_t threads = gang.front()->hello.max_threads();
+  for (const WorkerRecord* worker : gang) threads = std::min(threads, worker->hello.max_threads());
   return std::max(threads, uint32_t{1});
 }
 
@@ -102,9 +99,9 @@ std::string WhatIsMissing(const v1::JobSpec& spec, const Workers& workers) {
   const auto connected = std::count_if(workers.begin(), workers.end(), [](const auto& entry) {
     return entry.second.presence == WorkerPresence::kConnected;
   });
-  return absl::StrCat("needs ", WorkersNeeded(spec), " idle worker(s) of one numerics class with at least ",
-                      spec.resources().threads_per_worker(), " thread(s); ", most, " of ", connected,
-                      " connected one(s) would do");
+  const uint32_t threads = std::max(spec.resources().threads_per_worker(), uint32_t{1});
+  return absl::StrCat("needs ", WorkersNeeded(spec), " idle worker(s) of one numerics class with at least ", threads,
+                      " thread(s); ", most, " of ", connected, " connected one(s) would do");
 }
 
 // False: it has said so before.
@@ -116,7 +113,7 @@ bool Wait(JobDecision& decision, const std::string& for_what) {
 
 }  // namespace
 
-Decision SubmitJob(const Jobs& jobs, const Workers& workers, Epoch epoch_floor, const JobRequested& input) {
+Decision SubmitJob(const Jobs& jobs, Epoch epoch_floor, const JobRequested& input) {
   const std::string digest = DigestOf(input.spec);
   if (const JobRecord* known = FindSubmission(jobs, input.submission_id); known != nullptr) {
     return {{AnswerRequest{input.request, SameSubmission(*known, digest)}}, "submitted before"};
@@ -130,9 +127,6 @@ Decision SubmitJob(const Jobs& jobs, const Workers& workers, Epoch epoch_floor, 
   submitted.set_spec_digest(digest);
   submitted.set_epoch_floor(epoch_floor.value());
   *submitted.mutable_spec() = input.spec;
-  if (input.spec.resources().threads_per_worker() == 0) {
-    submitted.mutable_spec()->mutable_resources()->set_threads_per_worker(CommonThreads(workers));
-  }
   Decision decision;
   decision.reason = absl::StrCat("job ", id->value(), ": submitted");
   decision.effects.push_back(AppendEntry{std::move(entry)});
@@ -177,6 +171,10 @@ bool TryToStart(JobDecision& decision, const Workers& workers, bool fleet_is_com
   for (const WorkerRecord* worker : gang) {
     members.push_back({worker->id, worker->incarnation, worker->hello.memory_bytes()});
     planning.workers.push_back({.memory_bytes = worker->hello.memory_bytes()});
+  }
+  progress.threads_per_worker = CommonThreads(gang);
+  if (planning.spec.resources().threads_per_worker() == 0) {
+    planning.spec.mutable_resources()->set_threads_per_worker(progress.threads_per_worker);
   }
   decision.EnterPhase(Phase::kPlanning);
   progress.planning_attempt = planning.attempt;

@@ -32,8 +32,8 @@ struct SpecOverride {
 absl::StatusOr<SpecOverride> ParseOverride(absl::string_view text);
 
 // YAML or JSON (YAML's flow syntax) to a resolved JobSpec: every default filled in, but for
-// resources.threads_per_worker, which is resolved at submission. Strict: unknown and duplicate keys, wrong types,
-// numbers out of range or not finite, values that are not built yet, and batch arithmetic that does not hold are
+// resources.threads_per_worker, which is resolved when the job is placed. Strict: unknown and duplicate keys, wrong
+// types, numbers out of range or not finite, values that are not built yet, and batch arithmetic that does not hold are
 // errors. At most 1 MiB, 16 levels, 100 aliases. Never throws. Pure; does not look at data files. Appends to
 // `errors` all that is wrong (at most 50) and then returns INVALID_ARGUMENT.
 absl::StatusOr<v1::JobSpec> ParseJobSpec(absl::string_view text, const std::vector<SpecOverride>& overrides,

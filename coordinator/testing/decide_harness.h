@@ -72,6 +72,7 @@ class DecideHarness {
   std::map<std::string, std::unique_ptr<FakeWorker>> workers;
   std::map<std::string, std::deque<v1::CoordinatorMessage>> inbox;
   std::map<std::string, std::vector<v1::CoordinatorMessage>> sent;
+  uint32_t max_threads = 2;                          // of workers that connect from now on
   std::set<std::string> silent;                      // of these no heartbeats come
   std::map<std::string, v1::RunState> runs;          // that heartbeats tell
   std::map<std::string, SessionId> sessions;         // of those that are connected

@@ -32,7 +32,7 @@ v1::Hello FakeWorker::hello() const {
   hello.set_worker(id_.value());
   hello.set_numerics_class(numerics_class);
   hello.set_memory_bytes(uint64_t{1} << 30);
-  hello.set_max_threads(2);
+  hello.set_max_threads(max_threads);
   hello.set_protocol_version(kProtocolVersion);
   if (job_.empty()) return hello;
   v1::HeldJob& held = *hello.mutable_held();
