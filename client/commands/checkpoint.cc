@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "client/commands/checkpoint_list.h"
 #include "client/commands/command.h"
 #include "client/commands/confirmation.h"
 #include "client/commands/output_arguments.h"
@@ -41,84 +42,22 @@ struct ListArguments {
   OutputArguments output;
 };
 
-// One that is there, and what is known of it.
-struct Finding {
-  CheckpointDirectory checkpoint;
-  absl::StatusOr<v1::CheckpointManifest> manifest;
-  std::string state;    // COMPLETE, VERIFIED, INCOMPLETE or DAMAGED
-  std::string message;  // of what is wrong
-};
-
-uint64_t BytesOf(const v1::CheckpointManifest& manifest) {
-  uint64_t bytes = 0;
-  for (const v1::CheckpointShard& shard : manifest.shards()) bytes += shard.bytes();
-  return bytes;
-}
-
-// Nothing: it was removed meanwhile, by a job that keeps only the newest.
-std::optional<Finding> Look(FileSystem& files, const CheckpointDirectory& checkpoint, bool verify) {
-  Finding finding{checkpoint, absl::NotFoundError("it has no manifest"), "INCOMPLETE", ""};
-  if (!checkpoint.is_complete) return finding;
-  finding.manifest = ReadManifest(files, checkpoint.path);
-  finding.state = verify ? "VERIFIED" : "COMPLETE";
-  const absl::Status status =
-      verify && finding.manifest.ok() ? VerifyCheckpoint(files, checkpoint.path).status() : finding.manifest.status();
-  if (status.ok()) return finding;
-  if (absl::IsNotFound(ReadManifest(files, checkpoint.path).status())) return std::nullopt;
-  finding.state = "DAMAGED";
-  finding.message = std::string(status.message());
-  return finding;
-}
-
-// `path` itself when it is a checkpoint, otherwise all in it, the newest first.
-absl::StatusOr<std::vector<CheckpointDirectory>> CheckpointsAt(FileSystem& files, const std::string& path) {
-  if (const absl::StatusOr<v1::CheckpointManifest> manifest = ReadManifest(files, path);
-      manifest.ok() || absl::IsDataLoss(manifest.status())) {
-    const Step step(manifest.ok() ? manifest->step() : 0);
-    return std::vector<CheckpointDirectory>{{.path = path, .step = step, .number = 1, .is_complete = true}};
-  }
-  absl::StatusOr<std::vector<CheckpointDirectory>> found = ListCheckpoints(files, path);
-  if (found.ok() && found->empty()) return absl::NotFoundError(absl::StrCat("no checkpoint in ", path));
-  return found;
-}
-
-Listing ListingOf(const std::vector<Finding>& findings) {
-  Listing listing{.key = "checkpoints", .table = Table({"STEP", "STATE", "JOB", "BYTES", "SHARDS", "DIGEST", "PATH"})};
-  for (const Finding& finding : findings) {
-    const v1::CheckpointManifest manifest = finding.manifest.ok() ? *finding.manifest : v1::CheckpointManifest();
-    const bool is_bad = finding.state == "DAMAGED";
-    listing.names.push_back(finding.checkpoint.path);
-    listing.items.push_back({{"path", finding.checkpoint.path},
-                             {"step", finding.checkpoint.step.value()},
-                             {"state", finding.state},
-                             {"message", finding.message},
-                             {"job", manifest.job()},
-                             {"bytes", BytesOf(manifest)},
-                             {"shards", manifest.shards_size()},
-                             {"digest", manifest.digest()},
-                             {"state_digest", manifest.state_digest()}});
-    listing.table.AddRow({absl::StrCat(finding.checkpoint.step.value()),
-                          Cell(finding.state, is_bad ? Tone::kBad : Tone::kPlain), manifest.job(),
-                          absl::StrCat(BytesOf(manifest)), absl::StrCat(manifest.shards_size()), manifest.digest(),
-                          finding.checkpoint.path});
-  }
-  return listing;
-}
-
 int ListOrVerify(const ListArguments& arguments, bool verify) {
   FileSystem& files = FileSystem::Posix();
   const absl::StatusOr<std::vector<CheckpointDirectory>> found = CheckpointsAt(files, arguments.path);
   if (!found.ok()) return Fail(found.status());
-  std::vector<Finding> findings;
+  std::vector<FoundCheckpoint> looked_at;
   for (const CheckpointDirectory& checkpoint : *found) {
-    if (std::optional<Finding> finding = Look(files, checkpoint, verify)) findings.push_back(*std::move(finding));
+    if (std::optional<FoundCheckpoint> one = LookAtCheckpoint(files, checkpoint, verify)) {
+      looked_at.push_back(*std::move(one));
+    }
   }
-  PrintListing(ListingOf(findings), arguments.output);
+  PrintListing(CheckpointListing(looked_at), arguments.output);
   bool all_right = true;
-  for (const Finding& finding : findings) {
-    if (finding.message.empty()) continue;
+  for (const FoundCheckpoint& one : looked_at) {
+    if (one.message.empty()) continue;
     all_right = false;
-    std::cerr << "stagecoach: " << Printable(finding.message) << "\n";
+    std::cerr << "stagecoach: " << Printable(one.message) << "\n";
   }
   return all_right || !verify ? kExitOk : kExitUsage;
 }

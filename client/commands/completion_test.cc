@@ -35,7 +35,7 @@ class CompletionTest : public CommandLineTest {
 TEST_F(CompletionTest, Verbs) {
   EXPECT_THAT(Offers({""}), IsSupersetOf({"submit", "get", "up"}));
   EXPECT_THAT(Offers({"su"}), ElementsAre("submit"));
-  EXPECT_THAT(Offers({"get", ""}), ElementsAre("jobs", "workers", "events"));
+  EXPECT_THAT(Offers({"get", ""}), ElementsAre("jobs", "workers", "checkpoints", "events"));
   EXPECT_THAT(Offers({"get", "w"}), ElementsAre("workers"));
 }
 
@@ -57,6 +57,7 @@ TEST_F(CompletionTest, NamesOfJobsWorkersAndContexts) {
   EXPECT_THAT(Offers({"describe", "job", ""}), ElementsAre("gpt-a", "gpt-b"));
   EXPECT_THAT(Offers({"wait", "--for", "running", "gpt-b"}), ElementsAre("gpt-b"));
   EXPECT_THAT(Offers({"get", "worker", ""}), ElementsAre("worker-0"));
+  EXPECT_THAT(Offers({"get", "checkpoints", ""}), ElementsAre("gpt-a", "gpt-b"));
   EXPECT_THAT(Offers({"logs", "gpt-a", "--worker", ""}), ElementsAre("worker-0"));
   EXPECT_THAT(Offers({"config", "use-context", ""}), ElementsAre("local"));
   EXPECT_THAT(Offers({"wait", "gpt-a", ""}), IsEmpty());

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/time/clock.h"
+#include "client/commands/checkpoint_list.h"
 #include "client/commands/command.h"
 #include "client/commands/event_list.h"
 #include "client/commands/interrupts.h"
@@ -17,6 +18,7 @@
 #include "client/output/job_view.h"
 #include "client/output/worker_view.h"
 #include "common/clock.h"
+#include "common/file_system.h"
 #include "common/status_macros.h"
 #include "coordinator/spec/job_spec_parser.h"
 
@@ -153,6 +155,38 @@ Outcome GetWorkers(CoordinatorClient& client, const GetArguments& arguments) {
   return kExitOk;
 }
 
+absl::StatusOr<std::vector<v1::Job>> JobsOf(CoordinatorClient& client, const std::string& name) {
+  if (!name.empty()) {
+    STAGECOACH_ASSIGN_OR_RETURN(v1::Job job, client.GetJob(name));
+    return std::vector<v1::Job>{std::move(job)};
+  }
+  STAGECOACH_ASSIGN_OR_RETURN(const v1::ListJobsResponse all, client.ListJobs());
+  return std::vector<v1::Job>(all.jobs().begin(), all.jobs().end());
+}
+
+// Where they are the coordinator knows; what they are their manifests say.
+Outcome GetCheckpoints(CoordinatorClient& client, const GetArguments& arguments) {
+  return ListOrWatch(arguments, [&](Changes& changes) -> absl::StatusOr<Listing> {
+    STAGECOACH_ASSIGN_OR_RETURN(const std::vector<v1::Job> jobs, JobsOf(client, arguments.name));
+    std::vector<FoundCheckpoint> found;
+    for (const v1::Job& job : jobs) {
+      absl::StatusOr<std::vector<FoundCheckpoint>> of_job = CheckpointsOfJob(FileSystem::Posix(), job);
+      if (!of_job.ok()) {
+        // An error of this machine's files, not an answer of the coordinator.
+        const std::string message(of_job.status().message());
+        if (!arguments.name.empty()) return absl::UnknownError(message);
+        const bool is_new = changes.Take(job.status().job(), {{"message", message}});
+        if (is_new) std::cerr << "stagecoach: " << Printable(message) << "\n";
+        continue;
+      }
+      for (FoundCheckpoint& one : *of_job) {
+        if (changes.Take(one.checkpoint.path, CheckpointJson(one))) found.push_back(std::move(one));
+      }
+    }
+    return CheckpointListing(found);
+  });
+}
+
 using Get = Outcome (*)(CoordinatorClient&, const GetArguments&);
 
 Outcome GetEvents(CoordinatorClient& client, const GetArguments& arguments) {
@@ -181,7 +215,7 @@ void AddGetVerb(CLI::App& parent, Invocation& invocation, const std::vector<std:
 }  // namespace
 
 void AddGet(CLI::App& root, Invocation& invocation) {
-  CLI::App* get = AddVerb(root, "get", "list jobs, workers or events",
+  CLI::App* get = AddVerb(root, "get", "list jobs, workers, checkpoints or events",
                           "  stagecoach get jobs\n"
                           "  stagecoach get workers -o json\n"
                           "  stagecoach get job NAME -o yaml");
@@ -195,6 +229,11 @@ void AddGet(CLI::App& root, Invocation& invocation) {
              "  stagecoach get workers -o wide\n"
              "  stagecoach get workers -o json",
              GetWorkers);
+  AddGetVerb(*get, invocation, {"checkpoints", "checkpoint"},
+             "complete ones of a job, or of all, by their manifests, the newest first",
+             "  stagecoach get checkpoints\n"
+             "  stagecoach get checkpoints JOB -o json",
+             GetCheckpoints);
   AddGetVerb(*get, invocation, {"events", "event"}, "what has happened to a job, or to all; without the steps",
              "  stagecoach get events\n"
              "  stagecoach get events JOB -o jsonl",

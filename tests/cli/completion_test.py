@@ -151,7 +151,7 @@ class CompletionScriptTest(CommandLineCase):
     @unittest.skipIf(SHELL == "zsh", "its line has what all offers begin with")
     def test_it_offers_all_that_fits(self):
         self.shell.install(self.script)
-        self.assertEqual(sorted(self.shell.offers("stagecoach get ")), ["events", "jobs", "workers"])
+        self.assertEqual(sorted(self.shell.offers("stagecoach get ")), ["checkpoints", "events", "jobs", "workers"])
 
 
 if __name__ == "__main__":

@@ -85,6 +85,9 @@ class ServiceTest(CommandLineCase):
             self.assertEqual(self.get_json("get", "job", "cli")["checkpoint"], directory)
         events = self.run_stagecoach("get", "events", "cli").stdout
         self.assertEqual(events.count("CheckpointCompleted"), 2)
+        listed = self.get_json("get", "checkpoints", "cli")["checkpoints"]
+        self.assertEqual([(one["job"], one["state"]) for one in listed], [("cli", "COMPLETE")] * 2)
+        self.assertEqual(listed[0]["path"], directory)
         self.run_stagecoach("cancel", "cli")
         self.run_stagecoach("wait", "cli", code=8)
         self.run_stagecoach("checkpoint", "create", "cli", code=9)
