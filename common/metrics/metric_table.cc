@@ -109,7 +109,7 @@ constexpr Row kOfWorkers[] = {
      "Time in which the stage did nothing but wait for such transfers."},
     {"stagecoach_device_memory_bytes", kGauge, "run, stage, kind", "bytes",
      "Memory of the stage's worker: allocated for state and activations, activations alone (with transfer slots and "
-     "scratch), and the limit."},
+     "scratch), the snapshot in host memory that checkpoints are written from behind training, and the limit."},
 };
 
 void AddRows(std::span<const Row> rows, MetricSource source, std::vector<MetricSpec>& table) {

@@ -333,5 +333,33 @@ TEST_F(AgentCheckpointTest, AWorkerThatLeavesDoesNotWaitForTheDisk) {
   EXPECT_TRUE(Files().empty());
 }
 
+// Records what is allocated for the stages.
+class AllocationObserver final : public WorkerObserver {
+ public:
+  void OnSession(uint64_t, bool) override {}
+  void OnStagesPrepared(const JobId&, const v1::StageProgram&, const StageBytes& allocated) override {
+    bytes = allocated;
+  }
+  void OnRun(const JobId&, const v1::StageProgram&, const RunReport&) override {}
+  void OnReleased() override {}
+
+  StageBytes bytes;  // read when the worker has answered
+};
+
+TEST(AgentObserverTest, HearsOfTheBufferForSnapshots) {
+  AllocationObserver observer;
+  AgentHarness harness({.num_stages = 2, .num_micro_batches = 3}, [&observer](uint32_t rank, AgentOptions& options) {
+    if (rank == 0) options.observer = &observer;
+  });
+  harness.Assign();
+  EXPECT_GT(observer.bytes.state, 0u);
+  EXPECT_EQ(observer.bytes.snapshot, 0u);
+  harness.spec.mutable_checkpoint()->set_async(true);
+  harness.spec.mutable_checkpoint()->set_interval_steps(1);
+  ++harness.epoch;
+  harness.Assign();
+  EXPECT_EQ(observer.bytes.snapshot, 4 * sizeof(float));  // the fake stage's only tensor
+}
+
 }  // namespace
 }  // namespace stagecoach

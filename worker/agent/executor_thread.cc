@@ -141,7 +141,9 @@ absl::StatusOr<PreparedReply> ExecutorThread::Prepare(const ExecutorCommand& com
                       .state_bytes = held_.state_bytes(),
                       .arena_bytes = epoch->arena_bytes()};
   if (options_.observer != nullptr) {
-    options_.observer->OnStagesPrepared(command.fence.job, assignment->program(), reply.state_bytes, reply.arena_bytes);
+    options_.observer->OnStagesPrepared(
+        command.fence.job, assignment->program(),
+        {.state = reply.state_bytes, .arena = reply.arena_bytes, .snapshot = snapshots_.bytes()});
   }
   epoch_ = std::move(epoch);
   epoch_interrupt_ = std::make_unique<Interrupts::Registration>(

@@ -9,6 +9,12 @@
 
 namespace stagecoach {
 
+struct StageBytes {
+  uint64_t state = 0;     // parameters, gradients, optimizer
+  uint64_t arena = 0;     // activations, transfer slots, scratch
+  uint64_t snapshot = 0;  // the copy that checkpoints are written from behind training, in host memory; 0: none
+};
+
 // Sees what a worker does, for metrics. Thread-safe: called by the agent's and the executor's thread, which others wait
 // for, so that no method may block.
 class WorkerObserver {
@@ -18,9 +24,8 @@ class WorkerObserver {
   // Of the agent's thread, which looks at least once a second.
   virtual void OnSession(uint64_t num_sessions, bool in_session) = 0;
 
-  // Of the executor's thread. Stages are built; state (parameters, gradients, optimizer) and the arena are allocated.
-  virtual void OnStagesPrepared(const JobId& job, const v1::StageProgram& program, uint64_t state_bytes,
-                                uint64_t arena_bytes) = 0;
+  // Of the executor's thread. Stages are built, and what they need is allocated.
+  virtual void OnStagesPrepared(const JobId& job, const v1::StageProgram& program, const StageBytes& bytes) = 0;
   // A run of `program` has ended well.
   virtual void OnRun(const JobId& job, const v1::StageProgram& program, const RunReport& report) = 0;
   // Nothing of a job is held any more.

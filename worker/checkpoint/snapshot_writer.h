@@ -41,6 +41,7 @@ class SnapshotWriter {
   // The buffer for snapshots of these states, which outlive it. Errors of Snapshot::Create.
   absl::Status Allocate(Device& device, std::span<StageState* const> states);
   bool is_allocated() const { return snapshot_ != nullptr; }
+  uint64_t bytes() const { return is_allocated() ? snapshot_->bytes() : 0; }  // of the buffer
   // Ends what is being written, waits for it, and drops the snapshot; the buffer stays. DEADLINE_EXCEEDED: a disk does
   // not let go within `timeout`, and all is as before.
   absl::Status Stop(absl::Duration timeout);

@@ -28,8 +28,7 @@ void WorkerMetrics::Forget() {
   series_.reset();
 }
 
-void WorkerMetrics::OnStagesPrepared(const JobId& job, const v1::StageProgram& program, uint64_t state_bytes,
-                                     uint64_t arena_bytes) {
+void WorkerMetrics::OnStagesPrepared(const JobId& job, const v1::StageProgram& program, const StageBytes& bytes) {
   MutexLock lock(mutex_);
   remove_at_.reset();
   if (job != job_) Forget();
@@ -37,16 +36,17 @@ void WorkerMetrics::OnStagesPrepared(const JobId& job, const v1::StageProgram& p
   if (series_ == nullptr) series_ = std::make_unique<SeriesGroup>(registry_);
   memory_.reset();
   // Stages of one worker share its memory: the first stands for all, so that sums over stages are right.
-  if (!program.stages().empty()) SetMemory(program.stages(0).stage(), state_bytes, arena_bytes);
+  if (!program.stages().empty()) SetMemory(program.stages(0).stage(), bytes);
 }
 
-void WorkerMetrics::SetMemory(uint32_t stage, uint64_t state_bytes, uint64_t arena_bytes) {
+void WorkerMetrics::SetMemory(uint32_t stage, const StageBytes& bytes) {
   memory_ = std::make_unique<SeriesGroup>(registry_);
-  const auto set = [&memory = *memory_, run = job_.value(), stage](const char* kind, uint64_t bytes) {
-    memory.Gauge("stagecoach_device_memory_bytes", {run, absl::StrCat(stage), kind}).Set(static_cast<double>(bytes));
+  const auto set = [&memory = *memory_, run = job_.value(), stage](const char* kind, uint64_t value) {
+    memory.Gauge("stagecoach_device_memory_bytes", {run, absl::StrCat(stage), kind}).Set(static_cast<double>(value));
   };
-  set("allocated", state_bytes + arena_bytes);
-  set("activations", arena_bytes);
+  set("allocated", bytes.state + bytes.arena);
+  set("activations", bytes.arena);
+  set("snapshot", bytes.snapshot);
   set("limit", memory_limit_);
 }
 

@@ -27,8 +27,7 @@ class WorkerMetrics final : public WorkerObserver {
   WorkerMetrics(MetricRegistry& registry, const Clock& clock, uint64_t memory_limit, absl::Duration linger = kLinger);
 
   void OnSession(uint64_t num_sessions, bool in_session) override;
-  void OnStagesPrepared(const JobId& job, const v1::StageProgram& program, uint64_t state_bytes,
-                        uint64_t arena_bytes) override;
+  void OnStagesPrepared(const JobId& job, const v1::StageProgram& program, const StageBytes& bytes) override;
   void OnRun(const JobId& job, const v1::StageProgram& program, const RunReport& report) override;
   void OnReleased() override;
 
@@ -38,7 +37,7 @@ class WorkerMetrics final : public WorkerObserver {
     prometheus::Counter* seconds = nullptr;
   };
   Edge& FindEdge(const v1::ChannelSpec& channel, bool sent) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void SetMemory(uint32_t stage, uint64_t state_bytes, uint64_t arena_bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void SetMemory(uint32_t stage, const StageBytes& bytes) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void Forget() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   MetricRegistry& registry_;

@@ -49,7 +49,7 @@ TEST_F(WorkerMetricsTest, TellsTheSession) {
 }
 
 TEST_F(WorkerMetricsTest, AddsTrafficByNeighbourAndDirection) {
-  metrics_.OnStagesPrepared(JobId("tiny"), Program(), 1000, 400);
+  metrics_.OnStagesPrepared(JobId("tiny"), Program(), {.state = 1000, .arena = 400, .snapshot = 600});
   metrics_.OnRun(JobId("tiny"), Program(), Report());
   metrics_.OnRun(JobId("tiny"), Program(), Report());
   metrics_.OnRun(JobId("other"), Program(), Report());  // not held
@@ -68,15 +68,16 @@ TEST_F(WorkerMetricsTest, AddsTrafficByNeighbourAndDirection) {
 }
 
 TEST_F(WorkerMetricsTest, TellsTheMemory) {
-  metrics_.OnStagesPrepared(JobId("tiny"), Program(), 1000, 400);
+  metrics_.OnStagesPrepared(JobId("tiny"), Program(), {.state = 1000, .arena = 400, .snapshot = 600});
   const std::string text = registry_->Text();
   EXPECT_THAT(text, HasSubstr("{kind=\"allocated\",run=\"tiny\",stage=\"1\"} 1400\n"));
   EXPECT_THAT(text, HasSubstr("{kind=\"activations\",run=\"tiny\",stage=\"1\"} 400\n"));
+  EXPECT_THAT(text, HasSubstr("{kind=\"snapshot\",run=\"tiny\",stage=\"1\"} 600\n"));
   EXPECT_THAT(text, HasSubstr("{kind=\"limit\",run=\"tiny\",stage=\"1\"} 5000\n"));
 }
 
 TEST_F(WorkerMetricsTest, SeriesOfAJobGoAfterTheLinger) {
-  metrics_.OnStagesPrepared(JobId("tiny"), Program(), 1000, 400);
+  metrics_.OnStagesPrepared(JobId("tiny"), Program(), {.state = 1000, .arena = 400, .snapshot = 600});
   metrics_.OnRun(JobId("tiny"), Program(), Report());
   metrics_.OnReleased();
   clock_.Advance(kLinger - absl::Seconds(1));
@@ -88,10 +89,10 @@ TEST_F(WorkerMetricsTest, SeriesOfAJobGoAfterTheLinger) {
 }
 
 TEST_F(WorkerMetricsTest, TheNextJobTakesThePlaceAtOnce) {
-  metrics_.OnStagesPrepared(JobId("tiny"), Program(), 1000, 400);
+  metrics_.OnStagesPrepared(JobId("tiny"), Program(), {.state = 1000, .arena = 400, .snapshot = 600});
   metrics_.OnRun(JobId("tiny"), Program(), Report());
   metrics_.OnReleased();
-  metrics_.OnStagesPrepared(JobId("next"), Program(), 1000, 400);
+  metrics_.OnStagesPrepared(JobId("next"), Program(), {.state = 1000, .arena = 400, .snapshot = 600});
   EXPECT_THAT(registry_->Text(), AllOf(HasSubstr("run=\"next\""), Not(HasSubstr("run=\"tiny\""))));
   clock_.Advance(kLinger);
   metrics_.OnSession(1, true);
@@ -99,9 +100,9 @@ TEST_F(WorkerMetricsTest, TheNextJobTakesThePlaceAtOnce) {
 }
 
 TEST_F(WorkerMetricsTest, AnotherEpochOfAJobGoesOnCounting) {
-  metrics_.OnStagesPrepared(JobId("tiny"), Program(), 1000, 400);
+  metrics_.OnStagesPrepared(JobId("tiny"), Program(), {.state = 1000, .arena = 400, .snapshot = 600});
   metrics_.OnRun(JobId("tiny"), Program(), Report());
-  metrics_.OnStagesPrepared(JobId("tiny"), Program(), 2000, 400);
+  metrics_.OnStagesPrepared(JobId("tiny"), Program(), {.state = 2000, .arena = 400});
   metrics_.OnRun(JobId("tiny"), Program(), Report());
   EXPECT_THAT(registry_->Text(), AllOf(HasSubstr("stage=\"1\"} 14\n"), HasSubstr("stage=\"1\"} 2400\n")));
 }
