@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/check.h"
 #include "common/quoted.h"
 #include "common/status_macros.h"
 
@@ -97,9 +98,14 @@ absl::StatusOr<std::unique_ptr<SafetensorsWriter>> SafetensorsWriter::Create(Fil
 
 absl::Status SafetensorsWriter::AppendHashed(const void* data, uint64_t bytes) {
   STAGECOACH_RETURN_IF_ERROR(file_->Append(data, bytes));
-  digest_.Add(data, bytes);
+  if (digest_) digest_->Add(data, bytes);
   written_ += bytes;
   return absl::OkStatus();
+}
+
+FileDigest SafetensorsWriter::TakeDigest() {
+  STAGECOACH_CHECK(digest_.has_value());
+  return *std::exchange(digest_, std::nullopt);
 }
 
 absl::Status SafetensorsWriter::Append(std::span<const std::byte> bytes) {
@@ -124,7 +130,7 @@ absl::Status SafetensorsWriter::Sync() {
 absl::StatusOr<SafetensorsWriter::Written> SafetensorsWriter::Commit() {
   STAGECOACH_RETURN_IF_ERROR(CheckWhole());
   STAGECOACH_RETURN_IF_ERROR(file_->Commit());
-  return Written{written_, digest_.Hex()};
+  return Written{written_, digest_ ? digest_->Hex() : ""};
 }
 
 }  // namespace stagecoach

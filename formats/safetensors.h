@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -63,7 +64,7 @@ class SafetensorsWriter {
   };
   struct Written {
     uint64_t bytes = 0;
-    std::string digest;  // XXH3-128 of the file, hex
+    std::string digest;  // XXH3-128 of the file, hex; empty after TakeDigest
   };
 
   // Reserves the space of the whole file. INVALID_ARGUMENT: a name twice or "__metadata__", text that is not UTF-8, a
@@ -74,6 +75,9 @@ class SafetensorsWriter {
 
   // In the order in which their bytes are due.
   std::span<const SafetensorsTensor> tensors() const { return tensors_; }
+  // Of what has been appended so far, the header included. From now on whoever appends adds to it, perhaps in another
+  // thread. Once.
+  FileDigest TakeDigest();
   // The next bytes of the file's data, in pieces of any size. INVALID_ARGUMENT: more than was declared.
   absl::Status Append(std::span<const std::byte> bytes);
   // FAILED_PRECONDITION: bytes are missing. Sync makes them durable and nothing visible: see AtomicFile.
@@ -92,7 +96,7 @@ class SafetensorsWriter {
   const std::vector<SafetensorsTensor> tensors_;
   const uint64_t file_bytes_;
   uint64_t written_ = 0;
-  FileDigest digest_;
+  std::optional<FileDigest> digest_ = FileDigest();  // nothing: it was taken
 };
 
 }  // namespace stagecoach

@@ -67,6 +67,19 @@ TEST_F(SafetensorsTest, WritesTheGoldenVector) {
   EXPECT_EQ(written->digest, "2304d47fe9b88f4dc600b9c7f6ebccf9");
 }
 
+TEST_F(SafetensorsTest, WhoTakesTheDigestComesToTheSameOne) {
+  auto writer = SafetensorsWriter::Create(files_, path_, {{"format", "pt"}}, {{"a", SafetensorsType::kF32, {2}}});
+  ASSERT_TRUE(writer.ok()) << writer.status();
+  FileDigest digest = (*writer)->TakeDigest();
+  const auto data = BytesOf(kGolden).subspan(96);
+  ASSERT_TRUE((*writer)->Append(data).ok());
+  digest.Add(data.data(), data.size());
+  const auto written = (*writer)->Commit();
+  ASSERT_TRUE(written.ok()) << written.status();
+  EXPECT_EQ(written->digest, "");
+  EXPECT_EQ(digest.Hex(), "2304d47fe9b88f4dc600b9c7f6ebccf9");
+}
+
 TEST_F(SafetensorsTest, ReadsTensorsThatAreNotAligned) {
   const std::string text =
       R"({"a":{"dtype":"U8","shape":[1],"data_offsets":[0,1]},"b":{"dtype":"F64","shape":[1],"data_offsets":[1,9]}})";

@@ -24,7 +24,7 @@ struct ShardTensor {
 };
 
 // What a shard is written from: named tensors of one step, in host memory. They do not change while it is used; by one
-// thread, which the implementation names.
+// thread, which the implementation names, but for the bytes, which others may read too.
 class ShardSource {
  public:
   virtual ~ShardSource() = default;

@@ -13,12 +13,12 @@
 #include "formats/checkpoint_manifest.h"
 #include "formats/safetensors.h"
 #include "formats/tensor_digest.h"
+#include "worker/checkpoint/shard_digester.h"
 
 namespace stagecoach {
 namespace {
 
 constexpr char kShardFormat[] = "stagecoach-shard-1";
-// Read three times, by two digests and the write: small enough to stay in a cache. A multiple of the digest's words.
 constexpr size_t kPieceBytes = size_t{1} << 20;
 
 absl::Status CheckOrder(const ShardSource& source, const v1::WriteCheckpoint& order) {
@@ -46,6 +46,19 @@ size_t IndexOf(std::span<const ShardTensor> tensors, const std::string& name) {
   return static_cast<size_t>(found - tensors.begin());
 }
 
+// Positions in source.tensors(), as their bytes come in the file.
+std::vector<size_t> OrderOfFile(const SafetensorsWriter& writer, const ShardSource& source) {
+  std::vector<size_t> order;
+  for (const SafetensorsTensor& declared : writer.tensors()) order.push_back(IndexOf(source.tensors(), declared.name));
+  return order;
+}
+
+std::vector<std::span<const std::byte>> BytesInOrder(const ShardSource& source, const std::vector<size_t>& order) {
+  std::vector<std::span<const std::byte>> bytes;
+  for (const size_t index : order) bytes.push_back(source.tensors()[index].bytes);
+  return bytes;
+}
+
 v1::TensorDigestReport Report(const ShardTensor& tensor, const TensorDigest& digest) {
   v1::TensorDigestReport report;
   report.set_name(tensor.name);
@@ -57,18 +70,15 @@ v1::TensorDigestReport Report(const ShardTensor& tensor, const TensorDigest& dig
   return report;
 }
 
-// The digest of the bytes that were written.
-absl::StatusOr<TensorDigest> AppendTensor(const ShardTensor& tensor, SafetensorsWriter& writer,
-                                          const std::function<absl::Status()>& may_go_on) {
-  TensorDigest digest;
+absl::Status AppendTensor(const ShardTensor& tensor, SafetensorsWriter& writer,
+                          const std::function<absl::Status()>& may_go_on) {
   for (size_t at = 0; at < tensor.bytes.size();) {
     STAGECOACH_RETURN_IF_ERROR(may_go_on());
     const auto piece = tensor.bytes.subspan(at, std::min(kPieceBytes, tensor.bytes.size() - at));
-    digest = digest + DigestBytes(piece, at / 4);
     STAGECOACH_RETURN_IF_ERROR(writer.Append(piece));
     at += piece.size();
   }
-  return digest;
+  return absl::OkStatus();
 }
 
 // Two ways to the same number: what goes to disk is what the device computes with.
@@ -94,23 +104,27 @@ absl::StatusOr<v1::ShardWritten> ShardWriter::Write(ShardSource& source, const v
   STAGECOACH_ASSIGN_OR_RETURN(const std::unique_ptr<SafetensorsWriter> writer,
                               SafetensorsWriter::Create(files_, absl::StrCat(order.directory(), "/", order.file()),
                                                         metadata, std::move(declarations)));
+  const std::vector<size_t> order_of_file = OrderOfFile(*writer, source);
+  ShardDigester digester(writer->TakeDigest(), BytesInOrder(source, order_of_file));
+  for (const size_t index : order_of_file) {
+    STAGECOACH_RETURN_IF_ERROR(AppendTensor(source.tensors()[index], *writer, may_go_on));
+  }
+  STAGECOACH_RETURN_IF_ERROR(writer->Sync());
+  const ShardDigester::Digests digests = digester.Finish();
   v1::ShardWritten written;
   written.set_step(order.step());
   written.set_file(order.file());
-  for (const SafetensorsTensor& declared : writer->tensors()) {
-    const size_t index = IndexOf(source.tensors(), declared.name);
-    const ShardTensor& tensor = source.tensors()[index];
-    STAGECOACH_ASSIGN_OR_RETURN(const TensorDigest digest, AppendTensor(tensor, *writer, may_go_on));
-    STAGECOACH_ASSIGN_OR_RETURN(const std::optional<TensorDigest> of_device, source.DeviceDigest(index));
-    STAGECOACH_RETURN_IF_ERROR(Compare(tensor, digest, of_device));
-    *written.add_tensors() = Report(tensor, digest);
+  for (size_t i = 0; i < order_of_file.size(); ++i) {
+    const ShardTensor& tensor = source.tensors()[order_of_file[i]];
+    STAGECOACH_ASSIGN_OR_RETURN(const std::optional<TensorDigest> of_device, source.DeviceDigest(order_of_file[i]));
+    STAGECOACH_RETURN_IF_ERROR(Compare(tensor, digests.tensors[i], of_device));
+    *written.add_tensors() = Report(tensor, digests.tensors[i]);
   }
-  STAGECOACH_RETURN_IF_ERROR(writer->Sync());
   // The disk may have taken longer than the right to write lasts.
   STAGECOACH_RETURN_IF_ERROR(may_go_on());
   STAGECOACH_ASSIGN_OR_RETURN(const SafetensorsWriter::Written file, writer->Commit());
   written.set_bytes(file.bytes);
-  written.set_digest(file.digest);
+  written.set_digest(digests.file);
   return written;
 }
 

@@ -19,7 +19,7 @@ struct ShardIdentity {
 };
 
 // Writes a source as one safetensors file. Used by one thread, which is one that may use the source; `files` outlives
-// it.
+// it. While it writes another thread computes the digests: a disk may be as fast as one core does either.
 class ShardWriter {
  public:
   ShardWriter(FileSystem& files, ShardIdentity identity) : files_(files), identity_(std::move(identity)) {}
