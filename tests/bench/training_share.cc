@@ -216,7 +216,7 @@ int Main(int argc, char** argv) {
   const v1::JobSpec spec =
       RequireSpec(*text, {absl::StrCat("training.global_batch_size=", micro_batches * micro_batch_size),
                           absl::StrCat("training.steps=", num_steps + 3), "training.validation_interval=0",
-                          "data.validation_fraction=0"});
+                          "data.validation_fraction=0", "checkpoint.interval_steps=0"});
   Print(spec, Measure(spec, num_steps));
   return 0;
 }
