@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/action_text.h"
 #include "common/status_macros.h"
+#include "coordinator/schedule/compute_table.h"
 
 namespace stagecoach {
 namespace {
@@ -19,9 +20,12 @@ class TableClock {
   TableClock(const v1::ComputeTable& table, const ScheduleProblem& problem)
       : table_(table),
         problem_(problem),
-        worker_of_stage_(table.num_stages()),
         forward_end_(ActionsOfAKind()),
-        input_end_(ActionsOfAKind()) {}
+        input_end_(ActionsOfAKind()),
+        activation_arrival_(ActionsOfAKind()),
+        gradient_arrival_(ActionsOfAKind()),
+        forward_edge_free_(table.num_stages()),
+        backward_edge_free_(table.num_stages()) {}
 
   absl::Status CheckShape();
   absl::StatusOr<Timeline> Run();
@@ -41,12 +45,14 @@ class TableClock {
   StageCost CostOf(uint32_t stage) const {
     return problem_.cost_of_stage.empty() ? StageCost{} : problem_.cost_of_stage[stage];
   }
-  double HopSeconds(uint32_t from_stage, uint32_t to_stage) const {
-    return worker_of_stage_[from_stage] == worker_of_stage_[to_stage] ? 0 : problem_.communication_seconds;
+  bool IsHop(uint32_t edge) const { return worker_of_stage_[edge] != worker_of_stage_[edge + 1]; }
+  double EdgeSeconds(uint32_t edge) const { return problem_.edge_seconds.empty() ? 0 : problem_.edge_seconds[edge]; }
+  double HopSeconds(uint32_t edge) const {
+    return IsHop(edge) ? EdgeSeconds(edge) + problem_.communication_seconds : 0;
   }
   double Duration(const v1::Action& action) const;
   std::optional<double> InputArrival(const v1::Action& action) const;
-  std::optional<double> Arrival(const Ends& ends, const v1::Action& action, uint32_t from_stage) const;
+  double Transfer(uint32_t edge, double sent, double& edge_free) const;
   void Finish(const v1::Action& action, double end);
   RowTraits TraitsOfRows() const;
   std::vector<double> Heads() const;
@@ -58,7 +64,12 @@ class TableClock {
   const ScheduleProblem& problem_;
   std::vector<uint32_t> worker_of_stage_;
   Ends forward_end_;
-  Ends input_end_;  // of I, or of the whole B: when the input gradient leaves
+  Ends input_end_;           // of I, or of the whole B: when the input gradient leaves
+  Ends activation_arrival_;  // of what the stage sends: at the stage after it
+  Ends gradient_arrival_;    // at the stage before it
+  // When each direction of the edge between a stage and the next has carried all that was sent so far.
+  std::vector<double> forward_edge_free_;
+  std::vector<double> backward_edge_free_;
 };
 
 absl::Status TableClock::CheckShape() {
@@ -68,10 +79,7 @@ absl::Status TableClock::CheckShape() {
                                                    table_.num_stages(), " stages and ", table_.num_micro_batches(),
                                                    " micro-batches cannot be timed"));
   }
-  if (!problem_.cost_of_stage.empty() && problem_.cost_of_stage.size() != table_.num_stages()) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("costs of ", problem_.cost_of_stage.size(), " stages for ", table_.num_stages(), " stages"));
-  }
+  STAGECOACH_RETURN_IF_ERROR(CheckTimes(problem_, table_.num_stages()));
   for (int worker = 0; worker < table_.workers_size(); ++worker) {
     for (const v1::Action& action : table_.workers(worker).actions()) {
       if (action.stage() >= table_.num_stages() || action.micro_batch() >= table_.num_micro_batches() ||
@@ -79,9 +87,9 @@ absl::Status TableClock::CheckShape() {
         return absl::InvalidArgumentError(
             absl::StrCat(ActionText(action), " on worker ", worker, " is not an action of this table"));
       }
-      worker_of_stage_[action.stage()] = static_cast<uint32_t>(worker);
     }
   }
+  STAGECOACH_ASSIGN_OR_RETURN(worker_of_stage_, WorkersOfStages(table_));
   return absl::OkStatus();
 }
 
@@ -99,17 +107,18 @@ double TableClock::Duration(const v1::Action& action) const {
   }
 }
 
-std::optional<double> TableClock::Arrival(const Ends& ends, const v1::Action& action, uint32_t from_stage) const {
-  const std::optional<double> end = ends[Index(from_stage, action.micro_batch())];
-  if (!end.has_value()) return std::nullopt;
-  return *end + HopSeconds(from_stage, action.stage());
+// One direction of an edge carries one transfer at a time, in the order they were sent: that of the sender's row.
+double TableClock::Transfer(uint32_t edge, double sent, double& edge_free) const {
+  if (!IsHop(edge)) return sent;
+  edge_free = std::max(sent, edge_free) + EdgeSeconds(edge);
+  return edge_free + problem_.communication_seconds;
 }
 
 std::optional<double> TableClock::InputArrival(const v1::Action& action) const {
   const uint32_t stage = action.stage();
   switch (action.kind()) {
     case v1::ACTION_KIND_FORWARD:
-      return stage == 0 ? 0 : Arrival(forward_end_, action, stage - 1);
+      return stage == 0 ? 0 : activation_arrival_[Index(stage - 1, action.micro_batch())];
     case v1::ACTION_KIND_BACKWARD_WEIGHT:
       return input_end_[Index(stage, action.micro_batch())];
     default:
@@ -117,13 +126,21 @@ std::optional<double> TableClock::InputArrival(const v1::Action& action) const {
   }
   const std::optional<double> forward = forward_end_[Index(stage, action.micro_batch())];
   if (stage + 1 == table_.num_stages() || !forward.has_value()) return forward;
-  return Arrival(input_end_, action, stage + 1);
+  return gradient_arrival_[Index(stage + 1, action.micro_batch())];
 }
 
 void TableClock::Finish(const v1::Action& action, double end) {
   if (action.kind() == v1::ACTION_KIND_BACKWARD_WEIGHT) return;
-  Ends& ends = action.kind() == v1::ACTION_KIND_FORWARD ? forward_end_ : input_end_;
-  ends[Index(action.stage(), action.micro_batch())] = end;
+  const uint32_t stage = action.stage();
+  const size_t index = Index(stage, action.micro_batch());
+  if (action.kind() == v1::ACTION_KIND_FORWARD) {
+    forward_end_[index] = end;
+    if (stage + 1 == table_.num_stages()) return;
+    activation_arrival_[index] = Transfer(stage, end, forward_edge_free_[stage]);
+    return;
+  }
+  input_end_[index] = end;
+  if (stage > 0) gradient_arrival_[index] = Transfer(stage - 1, end, backward_edge_free_[stage - 1]);
 }
 
 bool TableClock::AdvanceRow(size_t worker, Timeline& timeline) {
@@ -170,7 +187,7 @@ absl::StatusOr<Timeline> TableClock::Run() {
 // From the start until the first micro-batch can have come down to each stage.
 std::vector<double> TableClock::Heads() const {
   std::vector<double> head(table_.num_stages());
-  for (uint32_t s = 1; s < head.size(); ++s) head[s] = head[s - 1] + CostOf(s - 1).forward + HopSeconds(s - 1, s);
+  for (uint32_t s = 1; s < head.size(); ++s) head[s] = head[s - 1] + CostOf(s - 1).forward + HopSeconds(s - 1);
   return head;
 }
 
@@ -179,11 +196,11 @@ std::vector<double> TableClock::Tails(const RowTraits& traits) const {
   const uint32_t num_stages = table_.num_stages();
   std::vector<double> tail(num_stages);
   for (uint32_t s = num_stages - 1; !traits.has_backward && s > 0; --s) {
-    tail[s - 1] = tail[s] + HopSeconds(s - 1, s) + CostOf(s).forward;
+    tail[s - 1] = tail[s] + HopSeconds(s - 1) + CostOf(s).forward;
   }
   for (uint32_t s = 1; traits.has_backward && s < num_stages; ++s) {
     const StageCost below = CostOf(s - 1);
-    tail[s] = tail[s - 1] + HopSeconds(s, s - 1) + below.backward_input;
+    tail[s] = tail[s - 1] + HopSeconds(s - 1) + below.backward_input;
     // A W that stands apart may run while the gradient travels on; only that of stage 0 comes after the last I.
     if (!traits.splits_backward || s == 1) tail[s] += below.backward_weight;
   }

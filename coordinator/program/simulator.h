@@ -28,8 +28,10 @@ struct Timeline {
 };
 
 // Times a compute-only table: every action starts when its worker is free and its input has arrived; a hop between
-// workers delays the receiver by `communication_seconds` and costs nothing otherwise; a B's gradient leaves when the
-// whole B ends, an I's when the I ends. Pure. INVALID_ARGUMENT: an action waits for one that never runs.
+// workers occupies its direction of the edge for `edge_seconds`, one transfer after another, then delays the receiver
+// by `communication_seconds`, and never holds the sender up; a B's gradient leaves when the whole B ends, an I's when
+// the I ends. Workers of stages are those of the rows. Pure. INVALID_ARGUMENT: an action waits for one that never runs,
+// a stage is on two workers or none, or a time is none (CheckTimes).
 absl::StatusOr<Timeline> Simulate(const v1::ComputeTable& table, const ScheduleProblem& problem);
 
 }  // namespace stagecoach

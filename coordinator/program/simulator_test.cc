@@ -14,6 +14,7 @@ namespace {
 
 using ::testing::DoubleNear;
 using ::testing::Each;
+using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
 constexpr double kRounding = 1e-9;
@@ -175,6 +176,39 @@ TEST(SimulatorTest, StagesOfOneWorkerAreSharesOfAFullStage) {
   EXPECT_THAT(timeline->peak_pending_weight, Each(0.5));
 }
 
+TEST(SimulatorTest, TransfersOnOneDirectionOfAnEdgeGoOneAfterAnother) {
+  ScheduleProblem problem = Uniform(2, 3, {1, 1, 1});
+  problem.edge_seconds = {5};
+  problem.communication_seconds = 2;
+  const Timeline timeline = Time("gpipe", problem).timeline;
+  std::vector<double> forwards;
+  std::vector<double> backwards;
+  for (const TimedAction& timed : timeline.workers[1]) {
+    if (timed.action.kind() == v1::ACTION_KIND_FORWARD) forwards.push_back(timed.start);
+  }
+  for (const TimedAction& timed : timeline.workers[0]) {
+    if (timed.action.kind() == v1::ACTION_KIND_BACKWARD) backwards.push_back(timed.start);
+  }
+  // Sent at 1, 2, 3; the edge is free at 6, 11, 16.
+  EXPECT_THAT(forwards, ElementsAre(8, 13, 18));
+  // Sent at 21, 23, 25: the other direction has its own edge.
+  EXPECT_THAT(backwards, ElementsAre(28, 33, 38));
+  EXPECT_EQ(timeline.makespan, 40);
+  EXPECT_LE(timeline.lower_bound, timeline.makespan);
+}
+
+TEST(SimulatorTest, EdgesTakeTimeBetweenWorkersAlone) {
+  constexpr auto F = v1::ACTION_KIND_FORWARD;
+  ScheduleProblem problem = {.num_workers = 2, .num_chunks = 2, .num_micro_batches = 1};
+  problem.edge_seconds = {10, 100, 1000};
+  const v1::ComputeTable v_shape =
+      TableOf(4, 1, {{MakeAction(F, 0, 0), MakeAction(F, 3, 0)}, {MakeAction(F, 1, 0), MakeAction(F, 2, 0)}});
+  const absl::StatusOr<Timeline> timeline = Simulate(v_shape, problem);
+  ASSERT_TRUE(timeline.ok()) << timeline.status();
+  EXPECT_EQ(timeline->makespan, 1014);
+  EXPECT_EQ(timeline->lower_bound, 1014);
+}
+
 TEST(SimulatorTest, NamesTheActionsThatWaitForever) {
   constexpr auto F = v1::ACTION_KIND_FORWARD;
   constexpr auto B = v1::ACTION_KIND_BACKWARD;
@@ -193,6 +227,13 @@ TEST(SimulatorTest, RejectsTablesThatAreNotWhatTheySay) {
   EXPECT_FALSE(Simulate(TableOf(2, 1, {{MakeAction(F, 0, 1)}, {}}), problem).ok());
   EXPECT_FALSE(Simulate(TableOf(2, 1, {{MakeAction(v1::ACTION_KIND_LOAD, 0, 0)}, {}}), problem).ok());
   EXPECT_FALSE(Simulate(TableOf(4, 1, {{}, {}}), problem).ok());
+  const std::vector<std::vector<v1::Action>> both = {{MakeAction(F, 0, 0)}, {MakeAction(F, 1, 0), MakeAction(F, 0, 0)}};
+  EXPECT_THAT(std::string(Simulate(TableOf(2, 1, both), problem).status().message()), HasSubstr("stage 0 is on"));
+  ScheduleProblem negative = problem;
+  negative.cost_of_stage[1].forward = -1;
+  EXPECT_THAT(
+      std::string(Simulate(TableOf(2, 1, {{MakeAction(F, 0, 0)}, {MakeAction(F, 1, 0)}}), negative).status().message()),
+      HasSubstr("the forward of stage 1 is -1"));
 }
 
 TEST(SimulatorTest, StagesThatCostNothingHaveNoBubble) {

@@ -16,8 +16,14 @@ inline constexpr uint64_t kMaxStages = 4096;
 inline constexpr uint64_t kMaxMicroBatches = 65536;
 inline constexpr uint64_t kMaxForwards = 1 << 22;
 
-// INVALID_ARGUMENT when no table of one chunk per worker can be made for the problem; names the number that is wrong.
-absl::Status CheckOneChunkProblem(const ScheduleProblem& problem, absl::string_view schedule);
+// No time is longer, in whatever unit, so that no sum of times overflows.
+inline constexpr double kMaxSeconds = 1e100;
+
+// INVALID_ARGUMENT when `schedule` can make no table for the problem; names the value that is wrong and its index.
+absl::Status CheckProblem(const ScheduleProblem& problem, const Schedule& schedule);
+
+// The times of the problem alone: as many as there are stages and edges, none negative, infinite or not a number.
+absl::Status CheckTimes(const ScheduleProblem& problem, uint32_t num_stages);
 
 // A table with an empty row for each worker.
 v1::ComputeTable EmptyTable(const ScheduleProblem& problem, absl::string_view schedule);

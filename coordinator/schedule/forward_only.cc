@@ -6,7 +6,7 @@
 namespace stagecoach {
 
 absl::StatusOr<v1::ComputeTable> ForwardOnlySchedule::Build(const ScheduleProblem& problem) const {
-  STAGECOACH_RETURN_IF_ERROR(CheckOneChunkProblem(problem, name()));
+  STAGECOACH_RETURN_IF_ERROR(CheckProblem(problem, *this));
   v1::ComputeTable table = EmptyTable(problem, name());
   for (uint32_t stage = 0; stage < problem.num_workers; ++stage) {
     v1::WorkerActions& row = *table.mutable_workers(static_cast<int>(stage));

@@ -8,7 +8,7 @@
 namespace stagecoach {
 
 absl::StatusOr<v1::ComputeTable> OneForwardOneBackwardSchedule::Build(const ScheduleProblem& problem) const {
-  STAGECOACH_RETURN_IF_ERROR(CheckOneChunkProblem(problem, name()));
+  STAGECOACH_RETURN_IF_ERROR(CheckProblem(problem, *this));
   v1::ComputeTable table = EmptyTable(problem, name());
   const uint32_t m = problem.num_micro_batches;
   for (uint32_t stage = 0; stage < problem.num_workers; ++stage) {

@@ -7,6 +7,7 @@
 
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "coordinator/schedule/stage_placement.h"
 #include "stagecoach/v1/program.pb.h"
 
 namespace stagecoach {
@@ -18,19 +19,31 @@ struct StageCost {
   double backward_weight = 1;
 };
 
+// What a schedule is to be good at; hand-made schedules have one table for both.
+enum class Objective {
+  kSpan,    // the step: first start to last end over all workers
+  kDevice,  // the longest interval of one worker, the cost in the Zero Bubble paper
+};
+
+// Times are in any one unit, from 0 to kMaxSeconds (compute_table.h).
 struct ScheduleProblem {
   uint32_t num_workers = 0;
   uint32_t num_chunks = 1;  // stages per worker
   uint32_t num_micro_batches = 0;
   std::vector<StageCost> cost_of_stage = {};  // [num_workers * num_chunks]; empty: all equal
   double communication_seconds = 0;           // latency of a hop between workers
+  // For how long one transfer between stages s and s + 1, of either direction, occupies that direction of the edge
+  // (bytes / bandwidth); the transfers of a direction go one after another. Not used between stages of one worker.
+  std::vector<double> edge_seconds = {};  // [num_workers * num_chunks - 1]; empty: 0
+  // Micro-batches on one full stage (1 / num_workers of the model), each held in full until its W. Hand-made schedules
+  // do not read it: compare with Timeline::peak_activations.
+  std::vector<double> memory_limit = {};  // [num_workers]; empty: none
+  Objective objective = Objective::kSpan;
 };
 
-// Which worker holds a global stage.
-enum class StagePlacement { kLoop };  // stage s on worker s mod num_workers
-
-// Emits compute actions only, F and B (or I and W) of every stage and micro-batch. Pure; thread-safe. Every problem
-// with at least one worker and one micro-batch has a table; INVALID_ARGUMENT otherwise, naming the condition.
+// Emits compute actions only, F and B (or I and W) of every stage and micro-batch; I and W, or B, of a stage are in
+// micro-batch order. Pure; thread-safe. Every problem with at least one worker and one micro-batch, and a number of
+// chunks that the schedule accepts, has a table; INVALID_ARGUMENT otherwise, naming the condition.
 class Schedule {
  public:
   virtual ~Schedule() = default;
@@ -38,6 +51,8 @@ class Schedule {
   virtual absl::string_view description() const = 0;  // one line: conditions of its formulas, bubble, memory
   virtual StagePlacement placement() const = 0;
   virtual bool forward_only() const = 0;
+  virtual uint32_t default_chunks() const { return 1; }
+  virtual bool AcceptsChunks(uint32_t num_chunks) const { return num_chunks == default_chunks(); }
   virtual absl::StatusOr<v1::ComputeTable> Build(const ScheduleProblem& problem) const = 0;
 };
 

@@ -1,6 +1,7 @@
 #include "coordinator/schedule/schedule.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -75,6 +76,12 @@ TEST(ScheduleTest, UnknownNameGivesTheNearest) {
   EXPECT_THAT(std::string(FindSchedule("1F1B").status().message()), HasSubstr("did you mean 1f1b?"));
 }
 
+std::string MessageOf(const ScheduleProblem& problem) {
+  const absl::StatusOr<v1::ComputeTable> table = (*FindSchedule("1f1b"))->Build(problem);
+  EXPECT_EQ(table.status().code(), absl::StatusCode::kInvalidArgument);
+  return std::string(table.status().message());
+}
+
 TEST(ScheduleTest, RejectsProblemsThatHaveNoTable) {
   const std::vector<ScheduleProblem> problems = {
       {.num_workers = 0, .num_micro_batches = 1},
@@ -82,16 +89,52 @@ TEST(ScheduleTest, RejectsProblemsThatHaveNoTable) {
       {.num_workers = 4097, .num_micro_batches = 1},
       {.num_workers = 1, .num_micro_batches = 65537},
       {.num_workers = 4096, .num_micro_batches = 65536},
-      {.num_workers = 2, .num_chunks = 2, .num_micro_batches = 2},
+      {.num_workers = 1, .num_chunks = 0, .num_micro_batches = 1},
       {.num_workers = 2, .num_micro_batches = 2, .cost_of_stage = {{}}},
+      {.num_workers = 2, .num_micro_batches = 2, .edge_seconds = {1, 1, 1, 1}},
+      {.num_workers = 2, .num_micro_batches = 2, .memory_limit = {1}},
   };
   for (const Schedule* schedule : AllSchedules()) {
-    for (const ScheduleProblem& problem : problems) {
+    for (ScheduleProblem problem : problems) {
+      if (problem.num_chunks != 0) problem.num_chunks = schedule->default_chunks();
       const absl::StatusOr<v1::ComputeTable> table = schedule->Build(problem);
       EXPECT_EQ(table.status().code(), absl::StatusCode::kInvalidArgument);
       EXPECT_THAT(std::string(table.status().message()), HasSubstr(std::string(schedule->name())));
     }
   }
+}
+
+TEST(ScheduleTest, RejectsNumbersThatAreNoTimesByNameAndIndex) {
+  constexpr double kNan = std::numeric_limits<double>::quiet_NaN();
+  constexpr double kInfinity = std::numeric_limits<double>::infinity();
+  ScheduleProblem problem = {.num_workers = 3, .num_micro_batches = 2};
+  problem.cost_of_stage = {{1, 1, 1}, {1, 1, 1}, {1, 1, -0.5}};
+  EXPECT_THAT(MessageOf(problem), HasSubstr("the weight gradient of stage 2 is -0.5"));
+  problem.cost_of_stage[1].backward_input = kInfinity;
+  EXPECT_THAT(MessageOf(problem), HasSubstr("the input gradient of stage 1 is inf"));
+  problem.cost_of_stage[0].forward = kNan;
+  EXPECT_THAT(MessageOf(problem), HasSubstr("the forward of stage 0 is nan"));
+  problem.cost_of_stage.clear();
+  problem.edge_seconds = {0, kNan};
+  EXPECT_THAT(MessageOf(problem), HasSubstr("the transfer from stage 1 is nan"));
+  problem.edge_seconds.clear();
+  problem.communication_seconds = -1;
+  EXPECT_THAT(MessageOf(problem), HasSubstr("the latency of a hop is -1"));
+  problem.communication_seconds = 1e300;
+  EXPECT_THAT(MessageOf(problem), HasSubstr("1e+300"));
+  problem.communication_seconds = 0;
+  problem.memory_limit = {kInfinity, kNan, 1};
+  EXPECT_THAT(MessageOf(problem), HasSubstr("the memory limit of worker 1 is nan"));
+  problem.memory_limit = {kInfinity, 0, 1};
+  EXPECT_TRUE((*FindSchedule("1f1b"))->Build(problem).ok());
+}
+
+TEST(ScheduleTest, RejectsSizesByNumber) {
+  EXPECT_THAT(MessageOf({.num_workers = 0, .num_micro_batches = 1}), HasSubstr("0 workers"));
+  EXPECT_THAT(MessageOf({.num_workers = 1, .num_micro_batches = 0}), HasSubstr("0 micro-batches"));
+  EXPECT_THAT(MessageOf({.num_workers = 4097, .num_micro_batches = 1}), HasSubstr("4097 workers"));
+  EXPECT_THAT(MessageOf({.num_workers = 4096, .num_micro_batches = 1025}), HasSubstr("4096 stages x 1025"));
+  EXPECT_THAT(MessageOf({.num_workers = 2, .num_chunks = 3, .num_micro_batches = 1}), HasSubstr("3 chunks"));
 }
 
 }  // namespace
