@@ -49,7 +49,7 @@ absl::StatusOr<uint16_t> ParsePort(absl::string_view text, absl::string_view por
   return static_cast<uint16_t>(number);
 }
 
-bool IsHostCharacter(char c) { return absl::ascii_isalnum(c) || c == '.' || c == '-' || c == '_'; }
+bool IsHostCharacter(unsigned char c) { return absl::ascii_isalnum(c) || c == '.' || c == '-' || c == '_'; }
 
 }  // namespace
 

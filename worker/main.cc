@@ -41,7 +41,7 @@ struct Arguments {
 
 // Names are shown in tables and used as file names.
 std::string CheckWorkerName(const std::string& name) {
-  const auto is_allowed = [](char c) { return absl::ascii_isalnum(c) || c == '.' || c == '-' || c == '_'; };
+  const auto is_allowed = [](unsigned char c) { return absl::ascii_isalnum(c) || c == '.' || c == '-' || c == '_'; };
   if (!name.empty() && name.size() <= 200 && std::all_of(name.begin(), name.end(), is_allowed)) return "";
   return "expected letters, digits, '.', '-' and '_', at most 200";
 }

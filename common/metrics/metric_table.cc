@@ -134,7 +134,7 @@ std::vector<MetricSpec> MakeTable() {
 }
 
 bool IsName(const std::string& text) {
-  return !text.empty() && std::all_of(text.begin(), text.end(), [](char c) {
+  return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
     return absl::ascii_islower(c) || absl::ascii_isdigit(c) || c == '_';
   });
 }
