@@ -2,6 +2,8 @@
 expression of the dashboard."""
 
 import pathlib
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -38,6 +40,17 @@ class RulesTest(unittest.TestCase):
                 self.assertIn(f"alertname: {alert}\n", cases)
                 self.assertIn(f"alertname: {alert}, exp_alerts: []", cases)
                 self.assertIn(f"### {alert}\n", runbook)
+
+    def test_the_command_of_the_documentation_gives_each_runbook_an_address(self):
+        command = re.search(r"^    (sed .*) > alerts.yml$", (ROOT / "docs/operations.md").read_text(), re.MULTILINE).group(1)
+        rules = subprocess.run(shlex.split(command), cwd=ROOT, text=True, capture_output=True, check=True).stdout
+        alerts = re.findall(r"- alert: (\w+)\n", rules)
+        runbooks = re.findall(r"runbook_url: (.*)\n", rules)
+        self.assertEqual(runbooks, [f"https://git.example.org/stagecoach/blob/main/docs/operations.md#{alert.lower()}" for alert in alerts])
+        with tempfile.NamedTemporaryFile("w", suffix=".yml") as file:
+            file.write(rules)
+            file.flush()
+            self.promtool("check", "rules", file.name)
 
     def test_expressions_of_the_dashboard_are_valid(self):
         rules = ["groups:", "  - name: dashboard", "    rules:"]
