@@ -5,11 +5,13 @@
 #include <fstream>
 #include <sstream>
 #include <string>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "coordinator/program/lowering.h"
 #include "coordinator/program/testing/small_pipeline.h"
 #include "coordinator/schedule/compute_csv.h"
+#include "coordinator/schedule/schedule.h"
 #include "gtest/gtest.h"
 
 namespace stagecoach {
@@ -33,10 +35,12 @@ void ExpectGolden(const std::string& name, const std::string& text) {
 }
 
 TEST(GoldenScheduleTest, ComputeTablesAreThoseOfTheFiles) {
-  for (const char* schedule : {"gpipe", "1f1b", "forward_only"}) {
+  for (const Schedule* schedule : AllSchedules()) {
     for (const auto& [p, m] : {std::pair(1u, 3u), std::pair(2u, 4u), std::pair(4u, 2u), std::pair(4u, 8u)}) {
-      const SmallPipeline pipeline = MakeSmallPipeline(schedule, {.num_stages = p, .num_micro_batches = m});
-      ExpectGolden(absl::StrCat(schedule, "_p", p, "_m", m, ".csv"), ComputeCsv(pipeline.table));
+      const absl::StatusOr<v1::ComputeTable> table =
+          schedule->Build({.num_workers = p, .num_chunks = schedule->default_chunks(), .num_micro_batches = m});
+      ASSERT_TRUE(table.ok()) << table.status();
+      ExpectGolden(absl::StrCat(schedule->name(), "_p", p, "_m", m, ".csv"), ComputeCsv(*table));
     }
   }
 }

@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/schedule/forward_only.h"
 #include "coordinator/schedule/gpipe.h"
+#include "coordinator/schedule/interleaved.h"
 #include "coordinator/schedule/one_f_one_b.h"
 
 namespace stagecoach {
@@ -47,8 +48,14 @@ absl::string_view NearestName(absl::string_view name) {
 std::span<const Schedule* const> AllSchedules() {
   static const GpipeSchedule gpipe;
   static const OneForwardOneBackwardSchedule one_f_one_b;
+  static const InterleavedSchedule interleaved;
   static const ForwardOnlySchedule forward_only;
-  static const std::array<const Schedule*, 3> schedules = {&gpipe, &one_f_one_b, &forward_only};
+  static const auto schedules = std::to_array<const Schedule*>({
+      &gpipe,
+      &one_f_one_b,
+      &interleaved,
+      &forward_only,
+  });
   return schedules;
 }
 

@@ -1,0 +1,82 @@
+// Closed forms of what workers hold at most, in micro-batches on one stage (1 / V of a full stage).
+
+#include <algorithm>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "coordinator/program/simulator.h"
+#include "coordinator/schedule/schedule.h"
+#include "gtest/gtest.h"
+
+namespace stagecoach {
+namespace {
+
+struct Peaks {
+  double until_input_gradient = 0;   // F ended, I not
+  double until_weight_gradient = 0;  // F ended, W not: what memory holds
+  double pending_weight = 0;         // I ended, W not
+};
+
+uint32_t PeakUntilInputGradient(const v1::WorkerActions& row) {
+  uint32_t held = 0;
+  uint32_t peak = 0;
+  for (const v1::Action& action : row.actions()) {
+    if (action.kind() == v1::ACTION_KIND_FORWARD) peak = std::max(peak, ++held);
+    if (action.kind() == v1::ACTION_KIND_BACKWARD || action.kind() == v1::ACTION_KIND_BACKWARD_INPUT) --held;
+  }
+  return peak;
+}
+
+// Expects the peaks of `formula` on every worker for P in 1..8 and M from its least value to 4P.
+void ExpectPeaks(const std::string& schedule, uint32_t num_chunks,
+                 const std::function<uint32_t(uint32_t p)>& least_micro_batches,
+                 const std::function<Peaks(uint32_t p, uint32_t m, uint32_t worker)>& formula) {
+  for (uint32_t p = 1; p <= 8; ++p) {
+    for (uint32_t m = least_micro_batches(p); m <= 4 * p; ++m) {
+      const ScheduleProblem problem = {.num_workers = p, .num_chunks = num_chunks, .num_micro_batches = m};
+      const absl::StatusOr<v1::ComputeTable> table = (*FindSchedule(schedule))->Build(problem);
+      ASSERT_TRUE(table.ok()) << table.status();
+      const absl::StatusOr<Timeline> timeline = Simulate(*table, problem);
+      ASSERT_TRUE(timeline.ok()) << timeline.status();
+      for (uint32_t worker = 0; worker < p; ++worker) {
+        const Peaks peaks = formula(p, m, worker);
+        const std::string where = schedule + " P=" + std::to_string(p) + " M=" + std::to_string(m) +
+                                  " V=" + std::to_string(num_chunks) + " worker " + std::to_string(worker);
+        EXPECT_EQ(PeakUntilInputGradient(table->workers(static_cast<int>(worker))), peaks.until_input_gradient)
+            << where;
+        EXPECT_DOUBLE_EQ(timeline->peak_activations[worker] * num_chunks, peaks.until_weight_gradient) << where;
+        EXPECT_DOUBLE_EQ(timeline->peak_pending_weight[worker] * num_chunks, peaks.pending_weight) << where;
+      }
+    }
+  }
+}
+
+uint32_t One(uint32_t) { return 1; }
+
+Peaks OfWholeBackwards(uint32_t peak) {
+  return {.until_input_gradient = 1.0 * peak, .until_weight_gradient = 1.0 * peak, .pending_weight = 1};
+}
+
+TEST(SchedulePeaksTest, Gpipe) {
+  ExpectPeaks("gpipe", 1, One, [](uint32_t, uint32_t m, uint32_t) { return OfWholeBackwards(m); });
+}
+
+TEST(SchedulePeaksTest, OneForwardOneBackward) {
+  ExpectPeaks("1f1b", 1, One,
+              [](uint32_t p, uint32_t m, uint32_t worker) { return OfWholeBackwards(std::min(m, p - worker)); });
+}
+
+TEST(SchedulePeaksTest, Interleaved) {
+  for (const uint32_t v : {2u, 3u, 4u}) {
+    ExpectPeaks("interleaved", v, One, [v](uint32_t p, uint32_t m, uint32_t worker) {
+      const uint32_t num_groups = std::max(1u, m / p);
+      const uint32_t largest_group = (m + num_groups - 1) / num_groups;
+      EXPECT_LE(largest_group, 2 * p - 1);
+      return OfWholeBackwards(std::min(m * v, 2 * (p - 1 - worker) + (v - 1) * largest_group + 1));
+    });
+  }
+}
+
+}  // namespace
+}  // namespace stagecoach
