@@ -84,7 +84,26 @@ TEST(ScheduleFormulasTest, Interleaved) {
   }
 }
 
-// One micro-batch goes down and comes back, whatever the schedule.
+// The paper's (P-1)(F+I-W) is the case W <= min(F, I). Otherwise the first worker, which runs P forwards and then waits
+// for I to come back, and the last, which starts (P-1)F late, set the bubble.
+TEST(ScheduleFormulasTest, ZbH1) {
+  ExpectBubbles("zb_h1", 1, SomeCosts(), AllWorkers, [](double p, const StageCost& cost) {
+    const auto& [f, i, w] = cost;
+    return Bubbles{.span = (p - 1) * std::max({f, i, f + i - w}), .device = (p - 1) * (i + std::max(0.0, f - w))};
+  });
+}
+
+// The paper's (P-1)(F+I-2W), if that is positive, is the device bubble for W <= F.
+TEST(ScheduleFormulasTest, ZbH2) {
+  const auto twice_the_warmup = [](uint32_t p) { return 2 * p - 1; };
+  ExpectBubbles("zb_h2", 1, SomeCosts(), twice_the_warmup, [](double p, const StageCost& cost) {
+    const auto& [f, i, w] = cost;
+    return Bubbles{.span = (p - 1) * std::max({f, i - f, f + i - 2 * w}),
+                   .device = (p - 1) * std::max({0.0, i - f, f + i - 2 * w})};
+  });
+}
+
+// One micro-batch goes down and comes back, whatever the schedule; a W that is split off runs while it does.
 TEST(ScheduleFormulasTest, OneMicroBatchHasNothingToOverlap) {
   for (const std::string schedule : {"gpipe", "1f1b", "interleaved"}) {
     for (uint32_t p = 1; p <= 8; ++p) {
@@ -93,6 +112,14 @@ TEST(ScheduleFormulasTest, OneMicroBatchHasNothingToOverlap) {
       for (const StageCost& cost : SomeCosts()) {
         EXPECT_EQ(Time(schedule, problem, cost).makespan,
                   p * v * (cost.forward + cost.backward_input + cost.backward_weight));
+      }
+    }
+  }
+  for (const std::string schedule : {"zb_h1", "zb_h2"}) {
+    for (uint32_t p = 1; p <= 8; ++p) {
+      for (const StageCost& cost : SomeCosts()) {
+        EXPECT_EQ(Time(schedule, {.num_workers = p, .num_micro_batches = 1}, cost).makespan,
+                  p * (cost.forward + cost.backward_input) + cost.backward_weight);
       }
     }
   }

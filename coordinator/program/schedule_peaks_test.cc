@@ -78,5 +78,21 @@ TEST(SchedulePeaksTest, Interleaved) {
   }
 }
 
+TEST(SchedulePeaksTest, ZbH1) {
+  const auto all_workers = [](uint32_t p) { return p; };
+  ExpectPeaks("zb_h1", 1, all_workers, [](double p, uint32_t, double worker) {
+    return Peaks{.until_input_gradient = p - worker, .until_weight_gradient = p, .pending_weight = worker + 1};
+  });
+}
+
+TEST(SchedulePeaksTest, ZbH2) {
+  const auto twice_the_warmup = [](uint32_t p) { return 2 * p - 1; };
+  ExpectPeaks("zb_h2", 1, twice_the_warmup, [](double p, uint32_t, double worker) {
+    return Peaks{.until_input_gradient = 2 * (p - worker) - 1,
+                 .until_weight_gradient = 2 * p - 1,
+                 .pending_weight = 2 * worker + 1};
+  });
+}
+
 }  // namespace
 }  // namespace stagecoach

@@ -82,26 +82,6 @@ TEST(SimulatorTest, ForwardOnlyKeepsOneMicroBatchAndReachesItsBound) {
   EXPECT_THAT(timeline.peak_pending_weight, Each(0));
 }
 
-// Table 9 and the 1F1B column of table 5 of the Zero Bubble paper.
-TEST(SimulatorTest, PublishedBubbleRatesOfOneForwardOneBackwardAreReproduced) {
-  struct Row {
-    uint32_t m;
-    StageCost cost;
-    double communication_seconds;
-    double bubble_ratio;
-  };
-  const std::vector<Row> rows = {
-      {24, {18.522, 18.086, 9.337}, 0.601, .2431},  {32, {18.513, 18.086, 9.331}, 0.626, .1985},
-      {64, {18.546, 18.097, 9.321}, 0.762, .1240},  {24, {29.718, 29.444, 19.927}, 0.527, .2347},
-      {32, {29.802, 29.428, 19.530}, 0.577, .1898}, {64, {29.935, 29.621, 19.388}, 0.535, .1091},
-  };
-  for (const Row& row : rows) {
-    ScheduleProblem problem = Uniform(8, row.m, row.cost);
-    problem.communication_seconds = row.communication_seconds;
-    EXPECT_NEAR(Time("1f1b", problem).timeline.bubble_ratio_device, row.bubble_ratio, 0.00005) << "m=" << row.m;
-  }
-}
-
 TEST(SimulatorTest, UnevenStagesAreNeverFasterThanTheBound) {
   std::mt19937 random(7);
   std::uniform_real_distribution<double> seconds(0.5, 4);

@@ -12,6 +12,8 @@
 #include "coordinator/schedule/gpipe.h"
 #include "coordinator/schedule/interleaved.h"
 #include "coordinator/schedule/one_f_one_b.h"
+#include "coordinator/schedule/zb_h1.h"
+#include "coordinator/schedule/zb_h2.h"
 
 namespace stagecoach {
 namespace {
@@ -49,11 +51,15 @@ std::span<const Schedule* const> AllSchedules() {
   static const GpipeSchedule gpipe;
   static const OneForwardOneBackwardSchedule one_f_one_b;
   static const InterleavedSchedule interleaved;
+  static const ZbH1Schedule zb_h1;
+  static const ZbH2Schedule zb_h2;
   static const ForwardOnlySchedule forward_only;
   static const auto schedules = std::to_array<const Schedule*>({
       &gpipe,
       &one_f_one_b,
       &interleaved,
+      &zb_h1,
+      &zb_h2,
       &forward_only,
   });
   return schedules;
