@@ -103,23 +103,67 @@ TEST(ScheduleFormulasTest, ZbH2) {
   });
 }
 
-// One micro-batch goes down and comes back, whatever the schedule; a W that is split off runs while it does.
-TEST(ScheduleFormulasTest, OneMicroBatchHasNothingToOverlap) {
-  for (const std::string schedule : {"gpipe", "1f1b", "interleaved"}) {
-    for (uint32_t p = 1; p <= 8; ++p) {
-      const uint32_t v = (*FindSchedule(schedule))->default_chunks();
-      const ScheduleProblem problem = {.num_workers = p, .num_chunks = v, .num_micro_batches = 1};
-      for (const StageCost& cost : SomeCosts()) {
-        EXPECT_EQ(Time(schedule, problem, cost).makespan,
-                  p * v * (cost.forward + cost.backward_input + cost.backward_weight));
-      }
+TEST(ScheduleFormulasTest, ZbVWithEqualCosts) {
+  const auto twice_the_workers = [](uint32_t p) { return 2 * p - 1; };
+  ExpectBubbles("zb_v", 2, {{1, 1, 1}, {7, 7, 7}}, twice_the_workers,
+                [](double p, const StageCost& cost) { return Bubbles{.span = (p - 1) * cost.forward, .device = 0}; });
+}
+
+// Its order is that of equal costs. (Two workers have no bubble for some others either, like 1, 1 and 2.)
+TEST(ScheduleFormulasTest, ZbVHasABubbleWithOtherCosts) {
+  for (uint32_t p = 3; p <= 8; ++p) {
+    const ScheduleProblem problem = {.num_workers = p, .num_chunks = 2, .num_micro_batches = 2 * p};
+    for (const StageCost& cost : SomeCosts()) {
+      if (cost.forward == cost.backward_input && cost.forward == cost.backward_weight) continue;
+      EXPECT_GT(BubblesOf(Time("zb_v", problem, cost)).device, 0);
     }
   }
-  for (const std::string schedule : {"zb_h1", "zb_h2"}) {
+}
+
+TEST(ScheduleFormulasTest, DualPipeV) {
+  const auto twice_the_workers = [](uint32_t p) { return 2 * p; };
+  std::vector<StageCost> costs;
+  std::vector<StageCost> other_costs;
+  for (const StageCost& cost : SomeCosts()) {
+    const auto& [f, i, w] = cost;
+    (w <= i && i <= f && f <= i + w ? costs : other_costs).push_back(cost);
+  }
+  const auto formula = [](double p, const StageCost& cost) {
+    return (p - 1) * (cost.forward + cost.backward_input - cost.backward_weight);
+  };
+  ExpectBubbles("dualpipe_v", 2, costs, twice_the_workers, [&](double p, const StageCost& cost) {
+    return Bubbles{.span = formula(p, cost), .device = formula(p, cost)};
+  });
+  for (uint32_t p = 2; p <= 8; ++p) {
+    const ScheduleProblem problem = {.num_workers = p, .num_chunks = 2, .num_micro_batches = 2 * p + 1};
+    for (const StageCost& cost : other_costs) {
+      EXPECT_GE(BubblesOf(Time("dualpipe_v", problem, cost)).span, formula(p, cost));
+    }
+  }
+}
+
+// One micro-batch goes down and comes back, whatever the schedule; a W that is split off runs while it does, except the
+// last and, at the bottom of a V, that of the stage before.
+TEST(ScheduleFormulasTest, OneMicroBatchHasNothingToOverlap) {
+  struct Case {
+    const char* schedule;
+    uint32_t num_chunks;
+    std::function<double(uint32_t num_stages)> num_weights;  // W's in the span
+  };
+  const auto all = [](uint32_t num_stages) { return num_stages; };
+  const auto one = [](uint32_t) { return 1; };
+  const auto two = [](uint32_t) { return 2; };
+  const std::vector<Case> cases = {{"gpipe", 1, all},       {"1f1b", 1, all},      {"interleaved", 2, all},
+                                   {"interleaved", 3, all}, {"zb_h1", 1, one},     {"zb_h2", 1, one},
+                                   {"zb_v", 2, two},        {"dualpipe_v", 2, two}};
+  for (const Case& c : cases) {
     for (uint32_t p = 1; p <= 8; ++p) {
+      const ScheduleProblem problem = {.num_workers = p, .num_chunks = c.num_chunks, .num_micro_batches = 1};
+      const uint32_t num_stages = p * c.num_chunks;
       for (const StageCost& cost : SomeCosts()) {
-        EXPECT_EQ(Time(schedule, {.num_workers = p, .num_micro_batches = 1}, cost).makespan,
-                  p * (cost.forward + cost.backward_input) + cost.backward_weight);
+        EXPECT_EQ(Time(c.schedule, problem, cost).makespan,
+                  num_stages * (cost.forward + cost.backward_input) + c.num_weights(num_stages) * cost.backward_weight)
+            << c.schedule << " P=" << p;
       }
     }
   }

@@ -94,5 +94,19 @@ TEST(SchedulePeaksTest, ZbH2) {
   });
 }
 
+TEST(SchedulePeaksTest, ZbV) {
+  const auto twice_the_workers = [](uint32_t p) { return 2 * p; };
+  ExpectPeaks("zb_v", 2, twice_the_workers, [](double p, uint32_t, double worker) {
+    return Peaks{.until_input_gradient = 2 * p, .until_weight_gradient = 2 * p, .pending_weight = 2 * worker + 1};
+  });
+}
+
+TEST(SchedulePeaksTest, DualPipeV) {
+  const auto twice_the_workers = [](uint32_t p) { return 2 * p; };
+  ExpectPeaks("dualpipe_v", 2, twice_the_workers, [](double p, uint32_t, double worker) {
+    return Peaks{.until_input_gradient = 2 * p + 1, .until_weight_gradient = 2 * p + 1, .pending_weight = worker + 1};
+  });
+}
+
 }  // namespace
 }  // namespace stagecoach

@@ -8,12 +8,14 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "coordinator/schedule/dualpipe_v.h"
 #include "coordinator/schedule/forward_only.h"
 #include "coordinator/schedule/gpipe.h"
 #include "coordinator/schedule/interleaved.h"
 #include "coordinator/schedule/one_f_one_b.h"
 #include "coordinator/schedule/zb_h1.h"
 #include "coordinator/schedule/zb_h2.h"
+#include "coordinator/schedule/zb_v.h"
 
 namespace stagecoach {
 namespace {
@@ -53,6 +55,8 @@ std::span<const Schedule* const> AllSchedules() {
   static const InterleavedSchedule interleaved;
   static const ZbH1Schedule zb_h1;
   static const ZbH2Schedule zb_h2;
+  static const ZbVSchedule zb_v;
+  static const DualPipeVSchedule dualpipe_v;
   static const ForwardOnlySchedule forward_only;
   static const auto schedules = std::to_array<const Schedule*>({
       &gpipe,
@@ -60,6 +64,8 @@ std::span<const Schedule* const> AllSchedules() {
       &interleaved,
       &zb_h1,
       &zb_h2,
+      &zb_v,
+      &dualpipe_v,
       &forward_only,
   });
   return schedules;

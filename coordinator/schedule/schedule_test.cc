@@ -111,6 +111,18 @@ TEST(ScheduleTest, RejectsNumbersThatAreNoTimesByNameAndIndex) {
   EXPECT_TRUE((*FindSchedule("1f1b"))->Build(problem).ok());
 }
 
+TEST(ScheduleTest, EachScheduleRunsWithTheNumbersOfChunksItAccepts) {
+  for (const Schedule* schedule : AllSchedules()) {
+    EXPECT_TRUE(schedule->AcceptsChunks(schedule->default_chunks())) << schedule->name();
+    for (uint32_t v = 0; v <= 5; ++v) {
+      const bool is_v = schedule->placement() == StagePlacement::kV;
+      const bool expected = schedule->name() == "interleaved" ? v >= 1 : v == (is_v ? 2 : 1);
+      EXPECT_EQ(schedule->Build({.num_workers = 3, .num_chunks = v, .num_micro_batches = 2}).ok(), expected)
+          << schedule->name() << " with " << v << " chunks";
+    }
+  }
+}
+
 TEST(ScheduleTest, RejectsSizesByNumber) {
   EXPECT_THAT(MessageOf({.num_workers = 0, .num_micro_batches = 1}), HasSubstr("0 workers"));
   EXPECT_THAT(MessageOf({.num_workers = 1, .num_micro_batches = 0}), HasSubstr("0 micro-batches"));
