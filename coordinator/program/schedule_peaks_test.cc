@@ -108,5 +108,23 @@ TEST(SchedulePeaksTest, DualPipeV) {
   });
 }
 
+// P+2 of the 2M passes on every worker, and no more with fewer micro-batches; up to three W's wait, whatever P.
+TEST(SchedulePeaksTest, VHalf) {
+  for (uint32_t p = 1; p <= 12; ++p) {
+    for (uint32_t m = 1; m <= 4 * p; ++m) {
+      const ScheduleProblem problem = {.num_workers = p, .num_chunks = 2, .num_micro_batches = m};
+      const absl::StatusOr<Timeline> timeline = Simulate(*(*FindSchedule("v_half"))->Build(problem), problem);
+      ASSERT_TRUE(timeline.ok()) << timeline.status();
+      for (uint32_t worker = 0; worker < p; ++worker) {
+        EXPECT_LE(timeline->peak_activations[worker] * 2, p + 2);
+        if (m > p) {
+          EXPECT_EQ(timeline->peak_activations[worker] * 2, p + 2) << "P=" << p << " M=" << m;
+        }
+        EXPECT_LE(timeline->peak_pending_weight[worker] * 2, 3);
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace stagecoach

@@ -13,6 +13,7 @@
 #include "coordinator/schedule/gpipe.h"
 #include "coordinator/schedule/interleaved.h"
 #include "coordinator/schedule/one_f_one_b.h"
+#include "coordinator/schedule/v_half.h"
 #include "coordinator/schedule/zb_h1.h"
 #include "coordinator/schedule/zb_h2.h"
 #include "coordinator/schedule/zb_v.h"
@@ -56,6 +57,7 @@ std::span<const Schedule* const> AllSchedules() {
   static const ZbH1Schedule zb_h1;
   static const ZbH2Schedule zb_h2;
   static const ZbVSchedule zb_v;
+  static const VHalfSchedule v_half;
   static const DualPipeVSchedule dualpipe_v;
   static const ForwardOnlySchedule forward_only;
   static const auto schedules = std::to_array<const Schedule*>({
@@ -65,6 +67,7 @@ std::span<const Schedule* const> AllSchedules() {
       &zb_h1,
       &zb_h2,
       &zb_v,
+      &v_half,
       &dualpipe_v,
       &forward_only,
   });
