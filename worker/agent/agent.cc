@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/log.h"
 #include "worker/agent/report_messages.h"
+#include "worker/agent/trace_messages.h"
 
 namespace stagecoach {
 namespace {
@@ -211,6 +212,8 @@ void Agent::Handle(v1::CoordinatorMessage message) {
       return HandleAbort(message.fence(), message.abort());
     case v1::CoordinatorMessage::kRelease:
       return HandleRelease(message.fence());
+    case v1::CoordinatorMessage::kReadTrace:
+      return HandleReadTrace(message.read_trace());
     default:
       return HandleOrder(message);
   }
@@ -288,6 +291,15 @@ void Agent::HandleRelease(const v1::Fence& fence) {
   filter_.Adopt(filter_.job(), Epoch(fence.epoch()));
   SetJob(false);
   Submit(fence, ReleaseCommand{});
+}
+
+void Agent::HandleReadTrace(const v1::ReadTrace& order) {
+  for (v1::TracePart& part : AnswerReadTrace(order, executor_.trace(), keeper_.clock_offset())) {
+    v1::WorkerMessage message;
+    *message.mutable_trace_part() = std::move(part);
+    *message.mutable_fence() = filter_.FenceOf(JobId(), Epoch());
+    keeper_.Send(std::move(message));
+  }
 }
 
 void Agent::NoteEndOfOtherJob(const v1::Fence& fence) {

@@ -80,6 +80,7 @@ class Agent {
   void HandleAssign(const v1::Fence& fence, v1::AssignStages& assignment);
   void HandleAbort(const v1::Fence& fence, const v1::Abort& abort);
   void HandleRelease(const v1::Fence& fence);
+  void HandleReadTrace(const v1::ReadTrace& order);
   // That the worker does not hold: what was under way of it may still come.
   void NoteEndOfOtherJob(const v1::Fence& fence);
   // Of the epoch assigned; Commit of the job held.

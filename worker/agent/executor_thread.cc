@@ -135,7 +135,9 @@ absl::StatusOr<PreparedReply> ExecutorThread::Prepare(const ExecutorCommand& com
                                                                                        .device = held_.device(),
                                                                                        .states = held_.states(),
                                                                                        .assignment = assignment,
-                                                                                       .fence = command.fence}));
+                                                                                       .fence = command.fence,
+                                                                                       .trace = trace_}));
+  trace_.BeginJob(command.fence.job);
   PreparedReply reply{.endpoint = epoch->endpoint(),
                       .applied_step = held_.applied_step(),
                       .state_bytes = held_.state_bytes(),
@@ -173,6 +175,10 @@ ExecutorThread::ReplyBody ExecutorThread::Execute(const ExecutorCommand& command
   const v1::RunStep& order = run.order;
   const Step step(order.step());
   if (const absl::Status may = CheckMayRun(command, order); !may.ok()) return ExecutorFailure{may, step, ""};
+  if (!order.evaluation()) {
+    trace_.NoteUpdate(absl::ToInt64Nanoseconds(held_.last_update().begin),
+                      absl::ToInt64Nanoseconds(held_.last_update().end));
+  }
   const absl::StatusOr<const RunReport*> report = epoch_->Run(order);
   if (!report.ok()) return ExecutorFailure{report.status(), step, epoch_->LastAction(order)};
   if (!order.evaluation()) held_.SetPrepared(step);

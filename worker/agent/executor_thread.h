@@ -16,6 +16,7 @@
 #include "worker/agent/interrupts.h"
 #include "worker/agent/worker_epoch.h"
 #include "worker/checkpoint/snapshot_writer.h"
+#include "worker/executor/trace_ring.h"
 
 namespace stagecoach {
 
@@ -54,6 +55,8 @@ class ExecutorThread {
     Step prepared_step;
   };
   Progress progress() const;
+  // Of the job that was prepared last, also after its release; for any thread to read.
+  const TraceRing& trace() const { return trace_; }
 
  private:
   using ReplyBody = decltype(ExecutorReply::body);
@@ -85,6 +88,7 @@ class ExecutorThread {
   ExecutorReply reply_;  // handed over by on_reply_ and Submit
 
   Interrupts interrupts_;
+  TraceRing trace_;
 
   // Of the thread. The snapshot is of the state; the epoch uses the state's device.
   HeldState held_;

@@ -133,7 +133,8 @@ absl::Status HeldState::Apply(const v1::CommitRecord& record) {
     STAGECOACH_RETURN_IF_ERROR(device_->WaitComplete(updated, kUpdateTimeout));
   }
   if (prepared_step_.value() == record.step()) prepared_step_ = Step(0);
-  update_seconds_ += absl::ToDoubleSeconds(Clock::Real().Now() - start);
+  last_update_ = {.begin = start, .end = Clock::Real().Now()};
+  update_seconds_ += absl::ToDoubleSeconds(last_update_.end - last_update_.begin);
   return absl::OkStatus();
 }
 
@@ -141,7 +142,7 @@ void HeldState::Release() {
   states_.clear();
   built_from_.reset();
   prepared_step_ = Step(0);
-  update_seconds_ = 0;
+  TakeUpdateSeconds();
 }
 
 absl::Status HeldState::CheckMayRun(Step step) const {
@@ -183,6 +184,9 @@ uint64_t HeldState::state_bytes() const {
   return bytes;
 }
 
-double HeldState::TakeUpdateSeconds() { return std::exchange(update_seconds_, 0); }
+double HeldState::TakeUpdateSeconds() {
+  last_update_ = {};
+  return std::exchange(update_seconds_, 0);
+}
 
 }  // namespace stagecoach

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
 #include "common/ids.h"
 #include "stagecoach/v1/worker.pb.h"
 #include "worker/agent/agent_options.h"
@@ -52,7 +53,12 @@ class HeldState {
   Step prepared_step() const { return prepared_step_; }
   uint64_t num_updates() const { return states_.empty() ? 0 : states_.front()->num_updates(); }
   uint64_t state_bytes() const;
-  // Seconds of the last update that no one has asked for yet.
+  // The last update, of Clock::Real(); both 0: there was none since the last TakeUpdateSeconds.
+  struct Interval {
+    absl::Duration begin, end;
+  };
+  const Interval& last_update() const { return last_update_; }
+  // Seconds of the updates that no one has asked for yet.
   double TakeUpdateSeconds();
 
  private:
@@ -71,6 +77,7 @@ class HeldState {
   std::vector<std::unique_ptr<StageState>> states_;
   Step prepared_step_;  // 0: none
   double update_seconds_ = 0;
+  Interval last_update_;
 };
 
 }  // namespace stagecoach

@@ -10,6 +10,7 @@ namespace stagecoach {
 namespace {
 
 constexpr absl::Duration kLogInterval = absl::Minutes(1);
+constexpr uint64_t kHelloSequence = 0;  // heartbeats are 1, 2, ...
 
 }  // namespace
 
@@ -52,6 +53,8 @@ void SessionKeeper::Dial() {
   open_ = std::make_unique<OpenSession>();
   open_->number = ++num_sessions_;
   open_->session = dialer_();
+  clock_offset_.Reset();
+  clock_offset_.OnSent(kHelloSequence, options_.clock.Now());
   SendNow(says_.hello());
   open_->reader = NamedThread("session", [this, open = open_.get()] { Read(*open); });
 }
@@ -84,11 +87,19 @@ void SessionKeeper::HangUp() {
 void SessionKeeper::OnWelcome(const v1::Welcome& welcome) {
   rules_.OnWelcome(welcome);
   if (!is_up()) return;
+  NoteCoordinatorsClock(kHelloSequence, welcome.clock_nanoseconds());
   log_at_ = options_.clock.Now();
   spdlog::info("worker {}: in session with the coordinator", options_.worker.value());
 }
 
-void SessionKeeper::OnHeartbeatReply(const v1::HeartbeatReply& reply) { rules_.OnHeartbeatReply(reply.sequence()); }
+void SessionKeeper::OnHeartbeatReply(const v1::HeartbeatReply& reply) {
+  rules_.OnHeartbeatReply(reply.sequence());
+  NoteCoordinatorsClock(reply.sequence(), reply.clock_nanoseconds());
+}
+
+void SessionKeeper::NoteCoordinatorsClock(uint64_t sequence, int64_t nanoseconds) {
+  clock_offset_.OnAnswer(sequence, absl::Nanoseconds(nanoseconds), options_.clock.Now());
+}
 
 void SessionKeeper::OnEnded(const absl::Status& why) {
   last_end_ = why;
@@ -108,6 +119,7 @@ void SessionKeeper::LogNoSession() {
 void SessionKeeper::SendHeartbeat() {
   v1::WorkerMessage message = says_.heartbeat();
   message.mutable_heartbeat()->set_sequence(rules_.heartbeat_sequence());
+  clock_offset_.OnSent(rules_.heartbeat_sequence(), options_.clock.Now());
   SendNow(std::move(message));
 }
 

@@ -12,6 +12,7 @@
 #include "common/named_thread.h"
 #include "stagecoach/v1/worker.pb.h"
 #include "worker/agent/agent_options.h"
+#include "worker/agent/clock_offset.h"
 #include "worker/agent/inbox.h"
 #include "worker/agent/session_rules.h"
 #include "worker/session.h"
@@ -49,6 +50,8 @@ class SessionKeeper {
   bool is_up() const { return rules_.is_up(); }
   bool is_quiet() const { return rules_.is_quiet(); }
   absl::Duration lease_end() const { return rules_.lease_end(); }
+  // Of the coordinator of the session; nullopt: it has not said what time it is.
+  std::optional<ClockOffsetEstimator::Estimate> clock_offset() const { return clock_offset_.At(options_.clock.Now()); }
   // Why there is no session; for the end of a worker that has given up.
   const absl::Status& last_end() const { return last_end_; }
 
@@ -66,12 +69,14 @@ class SessionKeeper {
   void SendHeartbeat();
   void SendNow(v1::WorkerMessage message);
   void LogNoSession();
+  void NoteCoordinatorsClock(uint64_t sequence, int64_t nanoseconds);
 
   const AgentOptions& options_;
   const SessionDialer dialer_;
   const Says says_;
   Inbox& inbox_;
   SessionRules rules_;
+  ClockOffsetEstimator clock_offset_;
   uint64_t num_sessions_ = 0;
   absl::Status last_end_;
   absl::Duration log_at_;

@@ -113,7 +113,9 @@ absl::StatusOr<std::unique_ptr<Executor>> WorkerEpoch::MakeExecutor(const v1::St
                                         .arena = {arena_->data(), arena_->bytes()},
                                         .micro_batch_size = context_.assignment->graph().micro_batch_size(),
                                         .seq_len = context_.assignment->graph().seq_len(),
-                                        .transfer_timeout = context_.options.transfer_timeout};
+                                        .transfer_timeout = context_.options.transfer_timeout,
+                                        .trace = program.forward_only() ? nullptr : &context_.trace,
+                                        .epoch = context_.fence.epoch};
   for (const auto& stage : stages_) collaborators.stages.push_back(stage.get());
   for (const v1::ChannelSpec& spec : program.channels()) {
     collaborators.channels.push_back(FindChannel(spec).channel.get());

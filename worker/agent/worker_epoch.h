@@ -28,6 +28,7 @@ class WorkerEpoch {
     std::vector<StageState*> states;
     std::shared_ptr<const v1::AssignStages> assignment;
     TransportFence fence;
+    TraceRing& trace;  // of the training program's runs
   };
   // INVALID_ARGUMENT: the programs do not fit each other. FAILED_PRECONDITION: the transport cannot reach the device's
   // memory. Errors of the factories.

@@ -16,6 +16,7 @@
 #include "stagecoach/v1/worker.pb.h"
 #include "worker/data/batch_source.h"
 #include "worker/device/device.h"
+#include "worker/executor/trace_ring.h"
 #include "worker/model/stage.h"
 #include "worker/model/stage_state.h"
 #include "worker/transport/transport.h"
@@ -75,6 +76,9 @@ class Executor {
     uint64_t seq_len = 0;
     absl::Duration transfer_timeout = absl::Minutes(10);  // longest wait for one transfer
     const Clock& clock = Clock::Real();                   // of the seconds in the report
+    // Where runs are recorded, as of this epoch; null: nowhere.
+    TraceRing* trace = nullptr;
+    Epoch epoch = {};
   };
   // INVALID_ARGUMENT: the program needs more than the arena has, a slot is smaller than what its stage needs, or an
   // instruction names what is not there, or does not name a slot that it needs.

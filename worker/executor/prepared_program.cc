@@ -131,7 +131,7 @@ absl::StatusOr<std::unique_ptr<TransferSlots>> ProgramPreparer::SlotsOf(int chan
       return absl::InvalidArgumentError(absl::StrCat("slot ", i, " of channel ", channel, " has ", buffer.size(),
                                                      " bytes, a transfer needs ", needed));
     }
-    slots.push_back({.buffer = buffer, .pending = nullptr, .ready = nullptr});
+    slots.push_back({.buffer = buffer});
   }
   const uint64_t row = collaborators_.seq_len * BytesOf(collaborators_.device.capabilities().compute_dtype);
   if (spec.kind() != v1::CHANNEL_KIND_TIE && spec.bytes_per_sample() % row != 0) {
@@ -139,7 +139,8 @@ absl::StatusOr<std::unique_ptr<TransferSlots>> ProgramPreparer::SlotsOf(int chan
                                                    " bytes per sample are not whole columns of ", row, " bytes"));
   }
   return std::make_unique<TransferSlots>(spec, static_cast<uint32_t>(channel),
-                                         *collaborators_.channels[static_cast<size_t>(channel)], std::move(slots));
+                                         *collaborators_.channels[static_cast<size_t>(channel)], std::move(slots),
+                                         TransferSlots::Trace{collaborators_.trace, collaborators_.clock});
 }
 
 absl::Status ProgramPreparer::PrepareLoads(int stage) {

@@ -28,23 +28,23 @@ absl::StatusOr<std::unique_ptr<Executor>> Executor::Create(const v1::StageProgra
   if (!shares_memory) {
     STAGECOACH_ASSIGN_OR_RETURN(host_losses, collaborators.device.Allocate(loss_bytes, MemoryKind::kPinnedHost));
   }
-  return std::make_unique<ProgramExecutor>(program.forward_only(), program.num_micro_batches(), std::move(prepared),
-                                           std::move(collaborators), std::move(losses), std::move(host_losses));
+  return std::make_unique<ProgramExecutor>(program, std::move(prepared), std::move(collaborators), std::move(losses),
+                                           std::move(host_losses));
 }
 
-ProgramExecutor::ProgramExecutor(bool forward_only, uint32_t num_micro_batches, PreparedProgram program,
-                                 Collaborators collaborators, std::unique_ptr<Memory> losses,
-                                 std::unique_ptr<Memory> host_losses)
-    : forward_only_(forward_only),
+ProgramExecutor::ProgramExecutor(const v1::StageProgram& program, PreparedProgram prepared, Collaborators collaborators,
+                                 std::unique_ptr<Memory> losses, std::unique_ptr<Memory> host_losses)
+    : forward_only_(program.forward_only()),
       collaborators_(std::move(collaborators)),
       compute_dtype_(collaborators_.device.capabilities().compute_dtype),
       completes_at_enqueue_(collaborators_.device.capabilities().completes_at_enqueue),
       losses_(std::move(losses)),
       host_losses_(std::move(host_losses)),
-      program_(std::move(program)),
-      micro_batches_(num_micro_batches),
-      times_(program_.instructions.size()) {
-  report_.loss_parts.reserve(num_micro_batches);
+      program_(std::move(prepared)),
+      micro_batches_(program.num_micro_batches()),
+      times_(program_.instructions.size()),
+      recorder_(collaborators_.trace, collaborators_.epoch, program) {
+  report_.loss_parts.reserve(micro_batches_.size());
   ForEachEnd([this](const TransferSlots& slots, bool sends) {
     report_.traffic.push_back({.channel = slots.index(), .sent = sends});
   });
@@ -63,6 +63,7 @@ absl::StatusOr<const RunReport*> ProgramExecutor::Run(const v1::RunStep& order) 
   STAGECOACH_RETURN_IF_ERROR(CheckOrder(order));
   if (failed_) return absl::FailedPreconditionError("an earlier run of this executor failed; a new epoch is needed");
   const absl::Status run = RunInstructions(order);
+  recorder_.End(run.ok() ? last_charge_ : collaborators_.clock.Now(), /*failed=*/!run.ok());
   if (run.ok()) return &report_;
   failed_ = true;
   // Whatever an aborted wait returned, the abort is why.
@@ -93,6 +94,7 @@ absl::Status ProgramExecutor::RunInstructions(const v1::RunStep& order) {
     if (executed.ok()) executed = Execute(instruction);
     if (!executed.ok()) return WithContext(executed, ActionText(instruction.action));
     times_.Record(i, last_charge_ - start);
+    recorder_.AddInstruction(instruction.action, start, last_charge_);
   }
   return WithContext(End(), "end of the run");
 }
@@ -124,6 +126,7 @@ absl::Status ProgramExecutor::Begin(const v1::RunStep& order) {
   step_ = Step(order.step());
   step_in_progress_.store(order.step(), std::memory_order_relaxed);
   last_charge_ = collaborators_.clock.Now();
+  recorder_.Begin(step_, last_charge_);
   uint64_t first_sample = order.first_sample();
   for (size_t i = 0; i < micro_batches_.size(); ++i) {
     const uint32_t samples = order.micro_batch_samples(static_cast<int>(i));
@@ -362,11 +365,12 @@ absl::Status ProgramExecutor::WaitTransfer(TransferSlots& slots, TransferSlots::
   Charge(&RunReport::Seconds::other);
   waiting_channel_.store(slots.index(), std::memory_order_relaxed);
   waiting_.store(true, std::memory_order_relaxed);
-  const absl::Status waited = std::exchange(slot.pending, nullptr)->Wait(collaborators_.transfer_timeout);
+  const absl::Status waited = slots.Wait(slot, collaborators_.transfer_timeout);
   waiting_.store(false, std::memory_order_relaxed);
   const absl::Duration began = last_charge_;
   Charge(&RunReport::Seconds::p2p_wait);
   slots.AddWait(last_charge_ - began);
+  recorder_.NoteWait(last_charge_);
   return waited;
 }
 

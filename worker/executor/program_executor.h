@@ -9,6 +9,7 @@
 #include "worker/executor/executor.h"
 #include "worker/executor/instruction_times.h"
 #include "worker/executor/prepared_program.h"
+#include "worker/executor/run_recorder.h"
 
 namespace stagecoach {
 
@@ -17,7 +18,7 @@ namespace stagecoach {
 // Threading as Executor.
 class ProgramExecutor final : public Executor {
  public:
-  ProgramExecutor(bool forward_only, uint32_t num_micro_batches, PreparedProgram program, Collaborators collaborators,
+  ProgramExecutor(const v1::StageProgram& program, PreparedProgram prepared, Collaborators collaborators,
                   std::unique_ptr<Memory> losses, std::unique_ptr<Memory> host_losses);
 
   absl::StatusOr<const RunReport*> Run(const v1::RunStep& order) override;
@@ -72,6 +73,7 @@ class ProgramExecutor final : public Executor {
   Step step_;
   RunReport report_;
   InstructionTimes times_;
+  RunRecorder recorder_;
   size_t num_norms_ = 0;
   absl::Duration last_charge_;
   bool failed_ = false;

@@ -8,9 +8,11 @@
 
 #include "absl/status/status.h"
 #include "absl/time/time.h"
+#include "common/clock.h"
 #include "common/ids.h"
 #include "stagecoach/v1/program.pb.h"
 #include "worker/device/device.h"
+#include "worker/executor/trace_ring.h"
 #include "worker/transport/transport.h"
 
 namespace stagecoach {
@@ -20,12 +22,19 @@ namespace stagecoach {
 class TransferSlots {
  public:
   struct Slot {
-    std::span<std::byte> buffer;
+    std::span<std::byte> buffer = {};
     Transfer* pending = nullptr;  // posted, and not yet waited for
-    EventRef ready;               // after the device's last use of the buffer; null: at once
+    EventRef ready = nullptr;     // after the device's last use of the buffer; null: at once
+    uint64_t record = 0;          // of `pending`, in the trace
+  };
+  // Both outlive the slots. Without a ring nothing is recorded.
+  struct Trace {
+    TraceRing* ring = nullptr;
+    const Clock& clock = Clock::Real();
   };
 
-  TransferSlots(const v1::ChannelSpec& spec, uint32_t index, Channel& channel, std::vector<Slot> slots);
+  TransferSlots(const v1::ChannelSpec& spec, uint32_t index, Channel& channel, std::vector<Slot> slots,
+                const Trace& trace);
 
   const v1::ChannelSpec& spec() const { return spec_; }
   uint32_t index() const { return index_; }  // of the channel in the program
@@ -43,15 +52,34 @@ class TransferSlots {
 
   absl::Status PostSend(size_t index, MicroBatchIndex micro_batch, Step step, size_t bytes);
   absl::Status PostRecv(size_t index, MicroBatchIndex micro_batch, Step step, size_t bytes);
+  // For what is pending in the slot, which there must be. Errors of Transfer::Wait.
+  absl::Status Wait(Slot& slot, absl::Duration timeout);
 
  private:
+  struct Post {
+    size_t slot = 0;
+    MicroBatchIndex micro_batch;
+    size_t bytes = 0;
+    bool sends = false;
+  };
   TransferTag Tag(MicroBatchIndex micro_batch, Step step) const;
-  void SetPending(size_t index, Transfer* transfer);
+  // Before a post, which may use a Transfer again that is complete: when that was. Looks at the oldest posts only, up
+  // to the first one that is not complete.
+  void NoteCompleted();
+  void SetPending(const Post& post, Transfer* transfer, absl::Duration posted);
 
   const v1::ChannelSpec spec_;
   const uint32_t index_;
   Channel& channel_;
+  const Trace trace_;
   std::vector<Slot> slots_;
+  // Posts that are recorded and perhaps pending, the oldest first: a ring of at most as many as there are slots.
+  struct RecordedPost {
+    size_t slot = 0;
+    uint64_t record = 0;
+  };
+  std::vector<RecordedPost> recorded_;
+  size_t first_recorded_ = 0, num_recorded_ = 0;
   uint64_t bytes_ = 0;
   absl::Duration waited_;
 };

@@ -27,6 +27,9 @@ class Transfer {
   // both). After any error but DEADLINE_EXCEEDED the transport uses the buffer no more.
   virtual absl::Status Wait(absl::Duration timeout) = 0;
   virtual bool complete() const = 0;  // successfully
+  // When that was, by Clock::Real() unless the transport was given another; only once it is complete, and until more
+  // is posted at this end.
+  virtual absl::Duration completed_at() const = 0;
 };
 
 // One end of a directed stage edge and kind, in one epoch. First in first out. Rendezvous: a send may not complete

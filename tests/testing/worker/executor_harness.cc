@@ -16,7 +16,7 @@ std::string ChannelKey(const v1::ChannelSpec& spec) {
 }  // namespace
 
 ExecutorHarness::ExecutorHarness(const PipelineShape& shape, const Options& options) : shape_(shape) {
-  const TransportFactory factory = InProcessTransportFactory(std::make_shared<InProcessFabric>());
+  const TransportFactory factory = InProcessTransportFactory(std::make_shared<InProcessFabric>(clock));
   for (uint32_t rank = 0; rank < shape.num_stages; ++rank) {
     Worker& worker = workers_.emplace_back(options);
     worker.options.record = options.record;
@@ -88,7 +88,9 @@ absl::StatusOr<std::unique_ptr<Executor>> ExecutorHarness::Create(uint32_t rank,
                                     .micro_batch_size = shape_.micro_batch_size,
                                     .seq_len = shape_.seq_len,
                                     .transfer_timeout = absl::Seconds(20),
-                                    .clock = clock});
+                                    .clock = clock,
+                                    .trace = program.forward_only() ? nullptr : &worker.trace,
+                                    .epoch = Epoch(1)});
 }
 
 void ExecutorHarness::Rebuild(uint32_t rank) {

@@ -13,6 +13,7 @@
 #include "tests/testing/worker/fake_stage_state.h"
 #include "tests/testing/worker/pipeline_program.h"
 #include "worker/executor/executor.h"
+#include "worker/executor/trace_ring.h"
 #include "worker/transport/transport.h"
 
 namespace stagecoach {
@@ -37,6 +38,7 @@ class ExecutorHarness {
     std::unique_ptr<Transport> transport;
     std::map<std::string, std::unique_ptr<Channel>> channels;
     v1::StageProgram program;
+    TraceRing trace;  // of `executor`
     std::unique_ptr<Executor> executor, evaluation;
   };
 
@@ -52,7 +54,7 @@ class ExecutorHarness {
   void Rebuild(uint32_t rank);  // stage and executor
   void AddEvaluation(const PipelineShape& shape);
 
-  SimulatedClock clock;  // of the reports
+  SimulatedClock clock;  // of the reports and of transfers
 
  private:
   void Connect();

@@ -24,6 +24,8 @@ absl::Status InProcessTransfer::Wait(absl::Duration timeout) { return edge_.Wait
 
 bool InProcessTransfer::complete() const { return edge_.IsComplete(*this); }
 
+absl::Duration InProcessTransfer::completed_at() const { return edge_.CompletedAt(*this); }
+
 absl::Status InProcessEdge::Open(EdgeEnd end, uint32_t num_slots) {
   if (num_slots == 0) return absl::InvalidArgumentError(absl::StrCat(name_, ": num_slots is 0"));
   MutexLock lock(mutex_);
@@ -82,6 +84,11 @@ bool InProcessEdge::IsComplete(const InProcessTransfer& transfer) {
   return transfer.state_ == InProcessTransfer::State::kComplete;
 }
 
+absl::Duration InProcessEdge::CompletedAt(const InProcessTransfer& transfer) {
+  MutexLock lock(mutex_);
+  return transfer.completed_at_;
+}
+
 bool InProcessEdge::HasFailed() {
   return !side(EdgeEnd::kSender).failure.ok() || !side(EdgeEnd::kReceiver).failure.ok();
 }
@@ -105,6 +112,7 @@ void InProcessEdge::Match() {
     if (copied.ok()) {
       ++num_matched_;
       sent.state_ = received.state_ = State::kComplete;
+      sent.completed_at_ = received.completed_at_ = clock_.Now();
     } else {
       sent.state_ = received.state_ = State::kPosted;
       if (sender.failure.ok()) sender.failure = copied;

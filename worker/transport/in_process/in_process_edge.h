@@ -11,6 +11,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/clock.h"
 #include "common/mutex.h"
 #include "worker/device/device.h"
 #include "worker/transport/transfer_tag.h"
@@ -36,6 +37,7 @@ class InProcessTransfer final : public Transfer {
   InProcessTransfer(InProcessEdge& edge, EdgeEnd end) : edge_(edge), end_(end) {}
   absl::Status Wait(absl::Duration timeout) override;
   bool complete() const override;
+  absl::Duration completed_at() const override;
 
  private:
   friend class InProcessEdge;
@@ -45,13 +47,14 @@ class InProcessTransfer final : public Transfer {
   const EdgeEnd end_;
   State state_ = State::kIdle;
   EdgePost post_;
+  absl::Duration completed_at_;
 };
 
 // Where the two ends of one directed edge meet. Both ends post; whoever posts second copies, on its own thread and
 // outside the lock, and both transfers complete. Thread-safe. Allocates in Open only.
 class InProcessEdge {
  public:
-  explicit InProcessEdge(std::string name) : name_(std::move(name)) {}
+  InProcessEdge(std::string name, const Clock& clock) : name_(std::move(name)), clock_(clock) {}
 
   absl::Status Open(EdgeEnd end, uint32_t num_slots);  // ALREADY_EXISTS
   absl::StatusOr<Transfer*> Post(EdgeEnd end, EdgePost post);
@@ -71,6 +74,7 @@ class InProcessEdge {
   Side& side(EdgeEnd end) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) { return sides_[static_cast<size_t>(end)]; }
   absl::Status Wait(InProcessTransfer& transfer, absl::Duration timeout);
   bool IsComplete(const InProcessTransfer& transfer);
+  absl::Duration CompletedAt(const InProcessTransfer& transfer);
   bool HasFailed() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Copies pairs as long as both ends have posted one. Gives up the lock while it copies.
   void Match() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -79,6 +83,7 @@ class InProcessEdge {
   absl::Status WaitReady(const EdgePost& post) const;
 
   const std::string name_;
+  const Clock& clock_;
   // Read by a copy under way, which therefore ends soon after Fail.
   std::atomic<bool> failed_{false};
 

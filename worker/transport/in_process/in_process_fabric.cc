@@ -110,7 +110,7 @@ absl::StatusOr<InProcessFabric::OpenedEdge> InProcessFabric::Open(MemberId membe
 absl::StatusOr<InProcessFabric::OpenedEdge> InProcessFabric::OpenBetween(MemberId member, MemberId from, MemberId to,
                                                                          const v1::ChannelSpec& spec) {
   auto& edge = edges_[EdgeKey(from, to, spec.from_stage(), spec.to_stage(), spec.kind())];
-  if (edge == nullptr) edge = std::make_shared<InProcessEdge>(ChannelText(spec));
+  if (edge == nullptr) edge = std::make_shared<InProcessEdge>(ChannelText(spec), clock_);
   OpenedEdge opened{.edge = edge, .is_sender = from == member, .is_receiver = to == member};
   if (opened.is_sender) STAGECOACH_RETURN_IF_ERROR(edge->Open(EdgeEnd::kSender, spec.num_slots()));
   if (opened.is_receiver) STAGECOACH_RETURN_IF_ERROR(edge->Open(EdgeEnd::kReceiver, spec.num_slots()));

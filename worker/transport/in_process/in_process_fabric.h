@@ -12,6 +12,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/time/time.h"
+#include "common/clock.h"
 #include "common/ids.h"
 #include "common/mutex.h"
 #include "stagecoach/v1/program.pb.h"
@@ -25,6 +26,9 @@ namespace stagecoach {
 class InProcessFabric {
  public:
   using MemberId = uint64_t;  // one life of a transport; never used again
+
+  // Of the times at which transfers are complete; outlives the fabric.
+  explicit InProcessFabric(const Clock& clock = Clock::Real()) : clock_(clock) {}
 
   MemberId Join(const TransportFence& fence, WorkerRank rank);
   static std::string EndpointOf(MemberId member);
@@ -63,6 +67,8 @@ class InProcessFabric {
   absl::Status CheckAlive(const Member& member, WorkerRank rank) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<OpenedEdge> OpenBetween(MemberId member, MemberId from, MemberId to, const v1::ChannelSpec& spec)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  const Clock& clock_;
 
   Mutex mutex_;
   CondVar changed_;

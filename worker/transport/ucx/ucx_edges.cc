@@ -155,7 +155,7 @@ void UcxEdges::OnData(UcxPeer& peer, const UcxMessage& message) {
   }
   transfer->moved_bytes_ += message.payload.size();
   if (transfer->moved_bytes_ < transfer->bytes_) return;
-  transfer->Settle(UcxTransfer::State::kComplete);
+  transfer->Complete();
   settled_ = true;
 }
 
@@ -176,7 +176,7 @@ void UcxEdges::OnTaken(UcxPeer& peer, const UcxMessage& message) {
     FailBoth(*end, BadMessageError(*end, "that it took what was not offered"));
     return;
   }
-  transfer.Settle(UcxTransfer::State::kComplete);
+  transfer.Complete();
   settled_ = true;
 }
 
@@ -332,7 +332,7 @@ ucs_status_t UcxEdges::SendPiece(UcxEnd& end, UcxTransfer& transfer, UcxPeer& pe
   transfer.moved_bytes_ += size;
   if (transfer.moved_bytes_ == transfer.bytes_) {
     ++end.num_moved_;
-    transfer.Settle(UcxTransfer::State::kComplete);
+    transfer.Complete();
     settled_ = true;
   }
   return UCS_OK;
@@ -393,7 +393,7 @@ UcxEdges::Reading UcxEdges::FinishReading(UcxTransfer& transfer, UcxPeer& peer) 
     FailEnd(end, PeerGoneError(peer.rank, ucs_status_string(sent)));
     return Reading::kEnded;
   }
-  transfer.Settle(UcxTransfer::State::kComplete);
+  transfer.Complete();
   settled_ = true;
   return Reading::kEnded;
 }

@@ -10,6 +10,8 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/time/time.h"
+#include "common/clock.h"
 #include "common/mutex.h"
 #include "worker/device/device.h"
 #include "worker/transport/transport.h"
@@ -29,6 +31,7 @@ class UcxTransfer final : public Transfer {
   explicit UcxTransfer(UcxEnd& end) : end_(end) {}
   absl::Status Wait(absl::Duration timeout) override;
   bool complete() const override { return state_.load(std::memory_order_acquire) == State::kComplete; }
+  absl::Duration completed_at() const override { return completed_at_; }
   UcxEnd& end() const { return end_; }
 
  private:
@@ -38,6 +41,10 @@ class UcxTransfer final : public Transfer {
 
   bool is_posted() const { return state_.load(std::memory_order_acquire) == State::kPosted; }
   void Settle(State state) { state_.store(state, std::memory_order_release); }
+  void Complete() {
+    completed_at_ = Clock::Real().Now();
+    Settle(State::kComplete);
+  }
   PostedTransfer what() const { return {tag_, bytes_}; }
 
   UcxEnd& end_;
@@ -48,7 +55,8 @@ class UcxTransfer final : public Transfer {
   EventRef ready_;
   uint64_t sequence_ = 0;
   size_t moved_bytes_ = 0;
-  uint64_t source_ = 0;  // of a receive that is read: where, at the peer
+  uint64_t source_ = 0;          // of a receive that is read: where, at the peer
+  absl::Duration completed_at_;  // handed over with the state
 };
 
 // One end, here, of an edge whose other end is at another worker. Two sides: Post and the transfers' Wait are for the

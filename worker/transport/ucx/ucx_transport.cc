@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/clock.h"
 #include "common/mutex.h"
 #include "common/status_macros.h"
 #include "worker/transport/in_process/in_process_channel.h"
@@ -55,7 +56,7 @@ class LocalEdges {
     if (!keys_.insert({spec.from_stage(), spec.to_stage(), spec.kind()}).second) {
       return absl::AlreadyExistsError(absl::StrCat(ChannelText(spec), ": this end is open already"));
     }
-    auto edge = std::make_shared<InProcessEdge>(ChannelText(spec));
+    auto edge = std::make_shared<InProcessEdge>(ChannelText(spec), Clock::Real());
     STAGECOACH_RETURN_IF_ERROR(edge->Open(EdgeEnd::kSender, spec.num_slots()));
     STAGECOACH_RETURN_IF_ERROR(edge->Open(EdgeEnd::kReceiver, spec.num_slots()));
     edges_.push_back(edge);
