@@ -20,6 +20,8 @@ namespace stagecoach {
 namespace {
 
 constexpr absl::string_view kEvaluationSchedule = "forward_only";
+// Of jobs. The schedule `auto` is made for costs and memory that a plan does not give it yet.
+constexpr absl::string_view kChoiceOfAuto = "1f1b";
 
 absl::StatusOr<size_t> NumStages(const v1::ParallelismSpec& parallelism, size_t num_workers) {
   if (num_workers == 0) return absl::InvalidArgumentError("there is no worker to plan for; start at least one");
@@ -125,7 +127,8 @@ absl::StatusOr<std::vector<v1::StageProgram>> LowerEvaluation(const PlannedJob& 
 }
 
 absl::StatusOr<const Schedule*> TrainingSchedule(const std::string& name) {
-  STAGECOACH_ASSIGN_OR_RETURN(const Schedule* schedule, FindSchedule(name.empty() ? "auto" : name));
+  const bool is_auto = name.empty() || name == "auto";
+  STAGECOACH_ASSIGN_OR_RETURN(const Schedule* schedule, FindSchedule(is_auto ? kChoiceOfAuto : name));
   if (!schedule->forward_only()) return schedule;
   return absl::InvalidArgumentError(absl::StrCat("parallelism.schedule ", name, " does not train"));
 }

@@ -8,6 +8,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "coordinator/schedule/auto_schedule.h"
 #include "coordinator/schedule/dualpipe_v.h"
 #include "coordinator/schedule/forward_only.h"
 #include "coordinator/schedule/gpipe.h"
@@ -20,9 +21,6 @@
 
 namespace stagecoach {
 namespace {
-
-constexpr absl::string_view kAuto = "auto";
-constexpr absl::string_view kChoiceOfAuto = "1f1b";
 
 // Insertions, deletions and replacements that turn `a` into `b`.
 size_t EditDistance(absl::string_view a, absl::string_view b) {
@@ -41,7 +39,7 @@ size_t EditDistance(absl::string_view a, absl::string_view b) {
 }
 
 absl::string_view NearestName(absl::string_view name) {
-  absl::string_view nearest = kAuto;
+  absl::string_view nearest = AllSchedules().front()->name();
   for (const Schedule* schedule : AllSchedules()) {
     if (EditDistance(name, schedule->name()) < EditDistance(name, nearest)) nearest = schedule->name();
   }
@@ -51,6 +49,7 @@ absl::string_view NearestName(absl::string_view name) {
 }  // namespace
 
 std::span<const Schedule* const> AllSchedules() {
+  static const AutoSchedule automatic;
   static const GpipeSchedule gpipe;
   static const OneForwardOneBackwardSchedule one_f_one_b;
   static const InterleavedSchedule interleaved;
@@ -61,6 +60,7 @@ std::span<const Schedule* const> AllSchedules() {
   static const DualPipeVSchedule dualpipe_v;
   static const ForwardOnlySchedule forward_only;
   static const auto schedules = std::to_array<const Schedule*>({
+      &automatic,
       &gpipe,
       &one_f_one_b,
       &interleaved,
@@ -74,13 +74,15 @@ std::span<const Schedule* const> AllSchedules() {
   return schedules;
 }
 
+std::span<const Schedule* const> HandMadeSchedules() { return AllSchedules().subspan(1); }
+
 absl::StatusOr<const Schedule*> FindSchedule(absl::string_view name) {
   constexpr size_t kLongestName = 64;
-  const absl::string_view wanted = name == kAuto ? kChoiceOfAuto : name.substr(0, kLongestName);
-  std::string names(kAuto);
+  const absl::string_view wanted = name.substr(0, kLongestName);
+  std::string names;
   for (const Schedule* schedule : AllSchedules()) {
     if (schedule->name() == wanted) return schedule;
-    absl::StrAppend(&names, ", ", schedule->name());
+    absl::StrAppend(&names, names.empty() ? "" : ", ", schedule->name());
   }
   return absl::NotFoundError(
       absl::StrCat("no schedule is named ", wanted, "; did you mean ", NearestName(wanted), "? There are ", names));

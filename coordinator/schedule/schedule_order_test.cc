@@ -133,7 +133,7 @@ class BoundedRun {
 };
 
 TEST(ScheduleOrderTest, EveryTableHoldsEachActionOnceAndInMicroBatchOrder) {
-  for (const Schedule* schedule : AllSchedules()) {
+  for (const Schedule* schedule : HandMadeSchedules()) {
     for (const ScheduleProblem& problem : Problems(*schedule)) {
       SCOPED_TRACE(TextOf(*schedule, problem));
       const absl::StatusOr<v1::ComputeTable> table = schedule->Build(problem);
@@ -148,7 +148,7 @@ TEST(ScheduleOrderTest, EveryTableHoldsEachActionOnceAndInMicroBatchOrder) {
 }
 
 TEST(ScheduleOrderTest, NoTableDeadlocksWithOneTransferUnderWay) {
-  for (const Schedule* schedule : AllSchedules()) {
+  for (const Schedule* schedule : HandMadeSchedules()) {
     for (const ScheduleProblem& problem : Problems(*schedule)) {
       const bool has_large_groups = schedule->name() == "interleaved" && problem.num_chunks > 1 &&
                                     problem.num_micro_batches % problem.num_workers != 0;

@@ -45,10 +45,12 @@ TEST(ScheduleTest, InterleavedWithOneChunkIsOneForwardOneBackward) {
   EXPECT_EQ(ComputeCsv(Table("interleaved", 4, 7, 1)), ComputeCsv(Table("1f1b", 4, 7)));
 }
 
-TEST(ScheduleTest, AutoIsOneForwardOneBackward) {
+TEST(ScheduleTest, AutoIsTheOneScheduleThatNobodyMade) {
   const absl::StatusOr<const Schedule*> schedule = FindSchedule("auto");
   ASSERT_TRUE(schedule.ok());
-  EXPECT_EQ((*schedule)->name(), "1f1b");
+  EXPECT_EQ((*schedule)->name(), "auto");
+  EXPECT_EQ(HandMadeSchedules().size() + 1, AllSchedules().size());
+  for (const Schedule* made : HandMadeSchedules()) EXPECT_NE(made->name(), "auto");
 }
 
 TEST(ScheduleTest, UnknownNameGivesTheNearest) {
@@ -116,7 +118,8 @@ TEST(ScheduleTest, EachScheduleRunsWithTheNumbersOfChunksItAccepts) {
     EXPECT_TRUE(schedule->AcceptsChunks(schedule->default_chunks())) << schedule->name();
     for (uint32_t v = 0; v <= 5; ++v) {
       const bool is_v = schedule->placement() == StagePlacement::kV;
-      const bool expected = schedule->name() == "interleaved" ? v >= 1 : v == (is_v ? 2 : 1);
+      const bool any = schedule->name() == "interleaved" || schedule->name() == "auto";
+      const bool expected = any ? v >= 1 : v == (is_v ? 2 : 1);
       EXPECT_EQ(schedule->Build({.num_workers = 3, .num_chunks = v, .num_micro_batches = 2}).ok(), expected)
           << schedule->name() << " with " << v << " chunks";
     }
