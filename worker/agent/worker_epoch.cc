@@ -12,6 +12,9 @@
 namespace stagecoach {
 namespace {
 
+// Between two stages of this worker: no transport carries it.
+bool IsLocal(const v1::ChannelSpec& spec) { return spec.from_worker_rank() == spec.to_worker_rank(); }
+
 bool IsSameEdge(const v1::ChannelSpec& a, const v1::ChannelSpec& b) {
   return a.from_stage() == b.from_stage() && a.to_stage() == b.to_stage() && a.kind() == b.kind();
 }
@@ -79,13 +82,16 @@ absl::StatusOr<std::vector<std::string>> WorkerEpoch::Connect(const v1::ConnectP
   }
   STAGECOACH_RETURN_IF_ERROR(Publish());
   std::vector<std::string> routes;
-  for (const v1::ChannelSpec& spec : program().channels()) routes.push_back(FindChannel(spec).channel->route());
+  for (const v1::ChannelSpec& spec : program().channels()) {
+    routes.push_back(IsLocal(spec) ? "local" : FindChannel(spec)->route());
+  }
   return routes;
 }
 
 // Both programs use one channel for an edge, with the slots of whichever needs more: the peer computes the same.
 void WorkerEpoch::CollectChannels(const v1::StageProgram& program) {
   for (const v1::ChannelSpec& spec : program.channels()) {
+    if (IsLocal(spec)) continue;
     const auto known = std::find_if(channels_.begin(), channels_.end(),
                                     [&](const OpenChannel& open) { return IsSameEdge(open.spec, spec); });
     if (known == channels_.end()) {
@@ -96,11 +102,12 @@ void WorkerEpoch::CollectChannels(const v1::StageProgram& program) {
   }
 }
 
-WorkerEpoch::OpenChannel& WorkerEpoch::FindChannel(const v1::ChannelSpec& spec) {
+Channel* WorkerEpoch::FindChannel(const v1::ChannelSpec& spec) {
+  if (IsLocal(spec)) return nullptr;
   const auto found = std::find_if(channels_.begin(), channels_.end(),
                                   [&](const OpenChannel& open) { return IsSameEdge(open.spec, spec); });
   STAGECOACH_CHECK(found != channels_.end());
-  return *found;
+  return found->channel.get();
 }
 
 absl::StatusOr<std::unique_ptr<Executor>> WorkerEpoch::MakeExecutor(const v1::StageProgram& program) {
@@ -118,7 +125,7 @@ absl::StatusOr<std::unique_ptr<Executor>> WorkerEpoch::MakeExecutor(const v1::St
                                         .epoch = context_.fence.epoch};
   for (const auto& stage : stages_) collaborators.stages.push_back(stage.get());
   for (const v1::ChannelSpec& spec : program.channels()) {
-    collaborators.channels.push_back(FindChannel(spec).channel.get());
+    collaborators.channels.push_back(FindChannel(spec));
   }
   return Executor::Create(program, std::move(collaborators));
 }

@@ -63,7 +63,7 @@ class WorkerEpoch {
   absl::Status Allocate();
   absl::Status CheckEvaluation() const;
   void CollectChannels(const v1::StageProgram& program);
-  OpenChannel& FindChannel(const v1::ChannelSpec& spec);
+  Channel* FindChannel(const v1::ChannelSpec& spec);  // null: within this worker
   absl::StatusOr<std::unique_ptr<Executor>> MakeExecutor(const v1::StageProgram& program);
   absl::Status Publish();
   void SetRunning(const Executor* executor);

@@ -45,7 +45,7 @@ struct RunReport {
     double forward = 0, backward_input = 0, backward_weight = 0, p2p_wait = 0, data_wait = 0, other = 0, total = 0;
   };
   Seconds seconds;
-  std::vector<Traffic> traffic;  // of every end of a channel that is here
+  std::vector<Traffic> traffic;  // of every end of a channel to or from another worker
 };
 
 // Where the executor is, for heartbeats and hang verdicts. Read while it moves, the fields may be of two instants that
@@ -63,7 +63,8 @@ struct ExecutorProgress {
 // Run allocates no memory.
 class Executor {
  public:
-  // All outlive the executor. The channels are those of program.channels(), in that order.
+  // All outlive the executor. The channels are those of program.channels(), in that order; null for a channel between
+  // two stages of this worker, which no transport carries.
   struct Collaborators {
     Device& device;
     Stream& stream;

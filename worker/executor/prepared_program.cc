@@ -8,6 +8,7 @@
 #include "common/action_text.h"
 #include "common/memory_layout.h"
 #include "common/status_macros.h"
+#include "worker/executor/buffer_uses.h"
 
 namespace stagecoach {
 namespace {
@@ -38,19 +39,23 @@ class ProgramPreparer {
       if (!prepared.ok()) return WithContext(prepared.status(), ActionText(instruction.action()));
       prepared_.instructions.push_back(*std::move(prepared));
     }
+    if (!collaborators_.device.capabilities().completes_at_enqueue) LinkEvents();
     return std::move(prepared_);
   }
 
  private:
   absl::Status CheckSizes() const;
   absl::Status PrepareChannels();
-  absl::StatusOr<std::unique_ptr<TransferSlots>> SlotsOf(int channel, int first, int count) const;
+  absl::StatusOr<std::unique_ptr<TransferSlots>> SlotsOf(int channel) const;
   absl::Status PrepareLoads(int stage);
   absl::StatusOr<PreparedInstruction> PrepareInstruction(const v1::Instruction& instruction);
   absl::Status PrepareLoadSlot(const v1::Instruction& instruction, size_t stage, PreparedInstruction& prepared);
   absl::Status PrepareTransfers(const v1::Instruction& instruction, PreparedInstruction& prepared) const;
   absl::Status PrepareMemory(const v1::Instruction& instruction, int stage, PreparedInstruction& prepared) const;
   absl::Status CheckTie(const PreparedInstruction& prepared) const;
+  void LinkEvents();
+  template <typename Visit>
+  void ForEachBuffer(const PreparedInstruction& prepared, Visit visit) const;
 
   absl::StatusOr<std::span<std::byte>> Region(const v1::Slot& slot, const char* what) const;
   absl::StatusOr<std::span<std::byte>> StageSlot(const google::protobuf::RepeatedPtrField<v1::Slot>& slots, int index,
@@ -100,29 +105,30 @@ absl::StatusOr<std::span<std::byte>> ProgramPreparer::Region(const v1::Slot& slo
   return collaborators_.arena.subspan(slot.offset(), slot.bytes());
 }
 
-// An edge within this worker has its send slots first, then as many receive slots.
 absl::Status ProgramPreparer::PrepareChannels() {
   for (int i = 0; i < program_.channels_size(); ++i) {
     const v1::ChannelSpec& spec = program_.channels(i);
-    const bool sends = spec.from_worker_rank() == program_.worker_rank();
-    const bool receives = spec.to_worker_rank() == program_.worker_rank();
-    const int num_slots = program_.channel_slots(i).slots_size() / (sends && receives ? 2 : 1);
     prepared_.senders.emplace_back();
     prepared_.receivers.emplace_back();
-    if (sends) {
-      STAGECOACH_ASSIGN_OR_RETURN(prepared_.senders.back(), SlotsOf(i, 0, num_slots));
+    if (spec.from_worker_rank() == program_.worker_rank()) {
+      STAGECOACH_ASSIGN_OR_RETURN(prepared_.senders.back(), SlotsOf(i));
     }
-    if (receives) {
-      STAGECOACH_ASSIGN_OR_RETURN(prepared_.receivers.back(), SlotsOf(i, sends ? num_slots : 0, num_slots));
+    if (spec.to_worker_rank() == program_.worker_rank()) {
+      STAGECOACH_ASSIGN_OR_RETURN(prepared_.receivers.back(), SlotsOf(i));
     }
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::unique_ptr<TransferSlots>> ProgramPreparer::SlotsOf(int channel, int first, int count) const {
+absl::StatusOr<std::unique_ptr<TransferSlots>> ProgramPreparer::SlotsOf(int channel) const {
   const v1::ChannelSpec& spec = program_.channels(channel);
+  const bool is_local = spec.from_worker_rank() == spec.to_worker_rank();
+  if (is_local != (collaborators_.channels[static_cast<size_t>(channel)] == nullptr)) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        "channel ", channel, is_local ? " is within this worker and needs no transport" : " needs a transport"));
+  }
   std::vector<TransferSlots::Slot> slots;
-  for (int i = first; i < first + count; ++i) {
+  for (int i = 0; i < program_.channel_slots(channel).slots_size(); ++i) {
     STAGECOACH_ASSIGN_OR_RETURN(const std::span<std::byte> buffer,
                                 Region(program_.channel_slots(channel).slots(i), "a channel's slot"));
     const uint64_t needed =
@@ -139,7 +145,7 @@ absl::StatusOr<std::unique_ptr<TransferSlots>> ProgramPreparer::SlotsOf(int chan
                                                    " bytes per sample are not whole columns of ", row, " bytes"));
   }
   return std::make_unique<TransferSlots>(spec, static_cast<uint32_t>(channel),
-                                         *collaborators_.channels[static_cast<size_t>(channel)], std::move(slots),
+                                         collaborators_.channels[static_cast<size_t>(channel)], std::move(slots),
                                          TransferSlots::Trace{collaborators_.trace, collaborators_.clock});
 }
 
@@ -245,6 +251,10 @@ absl::Status ProgramPreparer::PrepareTransfers(const v1::Instruction& instructio
     prepared.send_slot = static_cast<size_t>(instruction.send_slot());
     STAGECOACH_ASSIGN_OR_RETURN(prepared.send, End(prepared_.senders, channel, instruction.send_slot(), "sender"));
   }
+  const bool posts = IsRecv(kind) || (IsSend(kind) && kind != v1::ACTION_KIND_SEND_TIE);
+  if (posts && (prepared.recv != nullptr ? prepared.recv : prepared.send)->is_local()) {
+    return absl::InvalidArgumentError("it posts a transfer within this worker");
+  }
   return absl::OkStatus();
 }
 
@@ -300,6 +310,44 @@ absl::Status ProgramPreparer::CheckTie(const PreparedInstruction& prepared) cons
     }
   }
   return absl::OkStatus();
+}
+
+// Visits what the device reads or writes in the instruction.
+template <typename Visit>
+void ProgramPreparer::ForEachBuffer(const PreparedInstruction& prepared, Visit visit) const {
+  if (IsRecv(prepared.action.kind())) return;  // the transport does
+  if (prepared.recv != nullptr) visit(prepared.recv->slot(prepared.recv_slot).buffer);
+  if (prepared.send != nullptr) visit(prepared.send->slot(prepared.send_slot).buffer);
+  if (prepared.load != nullptr) visit(prepared.load->tokens), visit(prepared.load->labels);
+  const StageMemoryView& memory = prepared.memory;
+  for (const std::span<std::byte> region : {memory.saved, memory.shared, memory.pending, memory.scratch}) visit(region);
+}
+
+// Each post waits for the newest instruction before it that uses bytes of its buffer, under whatever name. In stream
+// order that instruction comes after all others that use them.
+void ProgramPreparer::LinkEvents() {
+  const auto offset = [this](std::span<std::byte> buffer) {
+    return static_cast<uint64_t>(buffer.data() - collaborators_.arena.data());
+  };
+  BufferUses uses;
+  std::vector<PreparedInstruction>& instructions = prepared_.instructions;
+  for (size_t i = 0; i < instructions.size(); ++i) {
+    PreparedInstruction& instruction = instructions[i];
+    const v1::ActionKind kind = instruction.action.kind();
+    if (IsRecv(kind) || (IsSend(kind) && kind != v1::ACTION_KIND_SEND_TIE)) {
+      const std::span<std::byte> buffer = IsRecv(kind) ? instruction.recv->slot(instruction.recv_slot).buffer
+                                                       : instruction.send->slot(instruction.send_slot).buffer;
+      if (const auto last = uses.LastUse(offset(buffer), buffer.size()); last.has_value()) {
+        EventRef*& used = instructions[*last].used;
+        if (used == nullptr) used = &prepared_.events.emplace_back();
+        instruction.ready = used;
+      }
+      continue;
+    }
+    ForEachBuffer(instruction, [&](std::span<std::byte> buffer) {
+      if (!buffer.empty()) uses.Use(offset(buffer), buffer.size(), i);
+    });
+  }
 }
 
 }  // namespace

@@ -34,6 +34,10 @@ struct PreparedInstruction {
   size_t send_slot = 0;
   LoadSlot* load = nullptr;
   StageMemoryView memory;
+  // On devices whose work completes later; null elsewhere. What a post waits for, and where an instruction leaves the
+  // event that some post waits for.
+  const EventRef* ready = nullptr;
+  EventRef* used = nullptr;
 };
 
 // A program made ready for one worker's memory, stages and channels.
@@ -42,6 +46,7 @@ struct PreparedProgram {
   // By channel; null where that end is not here.
   std::vector<std::unique_ptr<TransferSlots>> senders, receivers;
   std::vector<std::deque<LoadSlot>> load_slots;  // by stage; a deque, so that pointers stay good
+  std::deque<EventRef> events;                   // likewise
 };
 
 // INVALID_ARGUMENT as Executor::Create. RESOURCE_EXHAUSTED: no memory to stage loads.

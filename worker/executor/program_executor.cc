@@ -54,7 +54,7 @@ template <typename Visit>
 void ProgramExecutor::ForEachEnd(Visit visit) {
   for (const auto& [ends, sends] : {std::pair(&program_.senders, true), std::pair(&program_.receivers, false)}) {
     for (const std::unique_ptr<TransferSlots>& slots : *ends) {
-      if (slots != nullptr) visit(*slots, sends);
+      if (slots != nullptr && !slots->is_local()) visit(*slots, sends);
     }
   }
 }
@@ -214,7 +214,7 @@ absl::Status ProgramExecutor::Execute(PreparedInstruction& instruction) {
 absl::Status ProgramExecutor::Load(PreparedInstruction& instruction) {
   const MicroBatch& micro_batch = micro_batches_[instruction.micro_batch];
   LoadSlot& load = *instruction.load;
-  if (micro_batch.samples == 0) return absl::OkStatus();
+  if (micro_batch.samples == 0) return MarkUsed(instruction);
   Tensor tokens = Tokens(load.tokens, micro_batch.samples);
   Tensor labels = Tokens(load.labels, micro_batch.samples);
   const Tensor device_tokens = tokens, device_labels = labels;
@@ -233,6 +233,7 @@ absl::Status ProgramExecutor::Load(PreparedInstruction& instruction) {
     }
     STAGECOACH_ASSIGN_OR_RETURN(load.staging_ready, collaborators_.device.Record(collaborators_.stream));
   }
+  STAGECOACH_RETURN_IF_ERROR(MarkUsed(instruction));
   Charge(&RunReport::Seconds::data_wait);
   return absl::OkStatus();
 }
@@ -271,6 +272,7 @@ absl::Status ProgramExecutor::BackwardWeight(PreparedInstruction& instruction) {
   const LoadSlot* load = instruction.load;
   const Tensor labels = Tokens(load != nullptr ? load->labels : std::span<std::byte>(), micro_batch.samples);
   STAGECOACH_RETURN_IF_ERROR(instruction.stage->BackwardWeight(micro_batch, labels, instruction.memory));
+  STAGECOACH_RETURN_IF_ERROR(MarkUsed(instruction));
   Charge(&RunReport::Seconds::backward_weight);
   return absl::OkStatus();
 }
@@ -278,8 +280,8 @@ absl::Status ProgramExecutor::BackwardWeight(PreparedInstruction& instruction) {
 absl::Status ProgramExecutor::Send(PreparedInstruction& instruction) {
   const MicroBatch& micro_batch = micro_batches_[instruction.micro_batch];
   TransferSlots& slots = *instruction.send;
-  STAGECOACH_RETURN_IF_ERROR(
-      slots.PostSend(instruction.send_slot, micro_batch.index, step_, slots.TransferBytes(micro_batch.samples)));
+  STAGECOACH_RETURN_IF_ERROR(slots.PostSend(instruction.send_slot, micro_batch.index, step_,
+                                            slots.TransferBytes(micro_batch.samples), ReadyOf(instruction)));
   Charge(&RunReport::Seconds::other);
   return absl::OkStatus();
 }
@@ -287,8 +289,8 @@ absl::Status ProgramExecutor::Send(PreparedInstruction& instruction) {
 absl::Status ProgramExecutor::Recv(PreparedInstruction& instruction) {
   const MicroBatch& micro_batch = micro_batches_[instruction.micro_batch];
   TransferSlots& slots = *instruction.recv;
-  STAGECOACH_RETURN_IF_ERROR(
-      slots.PostRecv(instruction.recv_slot, micro_batch.index, step_, slots.TransferBytes(micro_batch.samples)));
+  STAGECOACH_RETURN_IF_ERROR(slots.PostRecv(instruction.recv_slot, micro_batch.index, step_,
+                                            slots.TransferBytes(micro_batch.samples), ReadyOf(instruction)));
   Charge(&RunReport::Seconds::other);
   return absl::OkStatus();
 }
@@ -311,15 +313,23 @@ absl::Status ProgramExecutor::SendTie(PreparedInstruction& instruction) {
   TransferSlots& slots = *instruction.send;
   STAGECOACH_RETURN_IF_ERROR(collaborators_.device.EnqueueCopy(
       collaborators_.stream, slots.slot(instruction.send_slot).buffer.data(), gradient.data, gradient.bytes()));
+  if (!slots.is_local()) {
+    EventRef copied;
+    if (!completes_at_enqueue_) {
+      STAGECOACH_ASSIGN_OR_RETURN(copied, collaborators_.device.Record(collaborators_.stream));
+    }
+    STAGECOACH_RETURN_IF_ERROR(
+        slots.PostSend(instruction.send_slot, MicroBatchIndex(0), step_, gradient.bytes(), copied));
+  }
   STAGECOACH_RETURN_IF_ERROR(MarkUsed(instruction));
-  STAGECOACH_RETURN_IF_ERROR(slots.PostSend(instruction.send_slot, MicroBatchIndex(0), step_, gradient.bytes()));
   Charge(&RunReport::Seconds::other);
   return absl::OkStatus();
 }
 
 absl::Status ProgramExecutor::RecvTie(PreparedInstruction& instruction) {
   TransferSlots& slots = *instruction.recv;
-  STAGECOACH_RETURN_IF_ERROR(slots.PostRecv(instruction.recv_slot, MicroBatchIndex(0), step_, slots.spec().bytes()));
+  STAGECOACH_RETURN_IF_ERROR(
+      slots.PostRecv(instruction.recv_slot, MicroBatchIndex(0), step_, slots.spec().bytes(), ReadyOf(instruction)));
   Charge(&RunReport::Seconds::other);
   return absl::OkStatus();
 }
@@ -375,11 +385,13 @@ absl::Status ProgramExecutor::WaitTransfer(TransferSlots& slots, TransferSlots::
 }
 
 absl::Status ProgramExecutor::MarkUsed(PreparedInstruction& instruction) {
-  if (completes_at_enqueue_ || (instruction.recv == nullptr && instruction.send == nullptr)) return absl::OkStatus();
-  STAGECOACH_ASSIGN_OR_RETURN(const EventRef event, collaborators_.device.Record(collaborators_.stream));
-  if (instruction.recv != nullptr) instruction.recv->slot(instruction.recv_slot).ready = event;
-  if (instruction.send != nullptr) instruction.send->slot(instruction.send_slot).ready = event;
+  if (instruction.used == nullptr) return absl::OkStatus();
+  STAGECOACH_ASSIGN_OR_RETURN(*instruction.used, collaborators_.device.Record(collaborators_.stream));
   return absl::OkStatus();
+}
+
+EventRef ProgramExecutor::ReadyOf(const PreparedInstruction& instruction) {
+  return instruction.ready == nullptr ? EventRef() : *instruction.ready;
 }
 
 absl::Status ProgramExecutor::WaitDevice(const EventRef& event) {

@@ -14,8 +14,8 @@
 namespace stagecoach {
 
 // The interpreter: a table of prepared instructions and one small function per kind. On devices whose work completes
-// later, events recorded after each use of a buffer go with the next post of that buffer; all else is in stream order.
-// Threading as Executor.
+// later, the event recorded after the last use of a buffer's bytes goes with the next post of the buffer; all else is
+// in stream order. Threading as Executor.
 class ProgramExecutor final : public Executor {
  public:
   ProgramExecutor(const v1::StageProgram& program, PreparedProgram prepared, Collaborators collaborators,
@@ -47,8 +47,10 @@ class ProgramExecutor final : public Executor {
   // Waits for what is posted in the slots that the instruction reads and writes; a read slot must have been posted.
   absl::Status WaitForSlots(PreparedInstruction& instruction);
   absl::Status WaitTransfer(TransferSlots& slots, TransferSlots::Slot& slot);
-  // The slots' next posts wait for what has been enqueued so far.
+  // Records the event that a later post waits for, if one does.
   absl::Status MarkUsed(PreparedInstruction& instruction);
+  // What a post waits for; null: nothing.
+  static EventRef ReadyOf(const PreparedInstruction& instruction);
   // All ends of channels that are here, in the order of RunReport::traffic.
   template <typename Visit>
   void ForEachEnd(Visit visit);

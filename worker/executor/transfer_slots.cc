@@ -6,7 +6,7 @@
 
 namespace stagecoach {
 
-TransferSlots::TransferSlots(const v1::ChannelSpec& spec, uint32_t index, Channel& channel, std::vector<Slot> slots,
+TransferSlots::TransferSlots(const v1::ChannelSpec& spec, uint32_t index, Channel* channel, std::vector<Slot> slots,
                              const Trace& trace)
     : spec_(spec),
       index_(index),
@@ -19,22 +19,24 @@ size_t TransferSlots::TransferBytes(int64_t samples) const {
   return spec_.kind() == v1::CHANNEL_KIND_TIE ? spec_.bytes() : spec_.bytes_per_sample() * static_cast<size_t>(samples);
 }
 
-absl::Status TransferSlots::PostSend(size_t index, MicroBatchIndex micro_batch, Step step, size_t bytes) {
+absl::Status TransferSlots::PostSend(size_t index, MicroBatchIndex micro_batch, Step step, size_t bytes,
+                                     const EventRef& ready) {
   NoteCompleted();
   const absl::Duration now = trace_.ring == nullptr ? absl::ZeroDuration() : trace_.clock.Now();
   const Slot& slot = slots_[index];
   STAGECOACH_ASSIGN_OR_RETURN(Transfer * transfer,
-                              channel_.Send(Tag(micro_batch, step), slot.buffer.first(bytes), slot.ready));
+                              channel_->Send(Tag(micro_batch, step), slot.buffer.first(bytes), ready));
   SetPending({.slot = index, .micro_batch = micro_batch, .bytes = bytes, .sends = true}, transfer, now);
   return absl::OkStatus();
 }
 
-absl::Status TransferSlots::PostRecv(size_t index, MicroBatchIndex micro_batch, Step step, size_t bytes) {
+absl::Status TransferSlots::PostRecv(size_t index, MicroBatchIndex micro_batch, Step step, size_t bytes,
+                                     const EventRef& ready) {
   NoteCompleted();
   const absl::Duration now = trace_.ring == nullptr ? absl::ZeroDuration() : trace_.clock.Now();
   const Slot& slot = slots_[index];
   STAGECOACH_ASSIGN_OR_RETURN(Transfer * transfer,
-                              channel_.Recv(Tag(micro_batch, step), slot.buffer.first(bytes), slot.ready));
+                              channel_->Recv(Tag(micro_batch, step), slot.buffer.first(bytes), ready));
   SetPending({.slot = index, .micro_batch = micro_batch, .bytes = bytes, .sends = false}, transfer, now);
   return absl::OkStatus();
 }

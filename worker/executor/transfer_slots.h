@@ -17,14 +17,14 @@
 
 namespace stagecoach {
 
-// The buffers of one end of a channel at this worker, and what is under way in them. Executor's thread only. Allocates
-// nothing after construction.
+// The buffers of one end of a channel at this worker, and what is under way in them. Of a channel between two stages of
+// this worker both ends have the same buffers, and nothing is ever under way. Executor's thread only. Allocates nothing
+// after construction.
 class TransferSlots {
  public:
   struct Slot {
     std::span<std::byte> buffer = {};
     Transfer* pending = nullptr;  // posted, and not yet waited for
-    EventRef ready = nullptr;     // after the device's last use of the buffer; null: at once
     uint64_t record = 0;          // of `pending`, in the trace
   };
   // Both outlive the slots. Without a ring nothing is recorded.
@@ -33,10 +33,12 @@ class TransferSlots {
     const Clock& clock = Clock::Real();
   };
 
-  TransferSlots(const v1::ChannelSpec& spec, uint32_t index, Channel& channel, std::vector<Slot> slots,
+  // `channel` is null for one within this worker.
+  TransferSlots(const v1::ChannelSpec& spec, uint32_t index, Channel* channel, std::vector<Slot> slots,
                 const Trace& trace);
 
   const v1::ChannelSpec& spec() const { return spec_; }
+  bool is_local() const { return channel_ == nullptr; }
   uint32_t index() const { return index_; }  // of the channel in the program
   size_t num_slots() const { return slots_.size(); }
   Slot& slot(size_t index) { return slots_[index]; }
@@ -50,8 +52,9 @@ class TransferSlots {
   uint64_t posted_bytes() const { return bytes_; }
   absl::Duration waited() const { return waited_; }
 
-  absl::Status PostSend(size_t index, MicroBatchIndex micro_batch, Step step, size_t bytes);
-  absl::Status PostRecv(size_t index, MicroBatchIndex micro_batch, Step step, size_t bytes);
+  // `ready`: after the device's last use of the buffer; null: at once. Not for a local channel.
+  absl::Status PostSend(size_t index, MicroBatchIndex micro_batch, Step step, size_t bytes, const EventRef& ready);
+  absl::Status PostRecv(size_t index, MicroBatchIndex micro_batch, Step step, size_t bytes, const EventRef& ready);
   // For what is pending in the slot, which there must be. Errors of Transfer::Wait.
   absl::Status Wait(Slot& slot, absl::Duration timeout);
 
@@ -70,7 +73,7 @@ class TransferSlots {
 
   const v1::ChannelSpec spec_;
   const uint32_t index_;
-  Channel& channel_;
+  Channel* const channel_;
   const Trace trace_;
   std::vector<Slot> slots_;
   // Posts that are recorded and perhaps pending, the oldest first: a ring of at most as many as there are slots.
