@@ -6,6 +6,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "coordinator/program/lowering_passes.h"
+#include "coordinator/program/verifier_checks.h"
 
 namespace stagecoach {
 namespace {
@@ -63,15 +64,37 @@ bool IsForwardOnly(const v1::ComputeTable& table) {
   });
 }
 
-Programs EmptyPrograms(const LoweringContext& context) {
-  Programs programs(static_cast<size_t>(context.table.workers_size()));
-  for (size_t worker = 0; worker < programs.size(); ++worker) {
-    programs[worker].set_schedule(context.table.schedule());
-    programs[worker].set_worker_rank(static_cast<uint32_t>(worker));
-    programs[worker].set_num_micro_batches(context.table.num_micro_batches());
-    programs[worker].set_forward_only(context.forward_only);
+// B is I and W with nothing between: programs have these alone.
+v1::ComputeTable ExpandTable(const v1::ComputeTable& table) {
+  v1::ComputeTable expanded;
+  expanded.set_schedule(table.schedule());
+  expanded.set_num_stages(table.num_stages());
+  expanded.set_num_micro_batches(table.num_micro_batches());
+  for (const v1::WorkerActions& row : table.workers()) {
+    v1::WorkerActions& added = *expanded.add_workers();
+    for (const v1::Action& action : row.actions()) {
+      *added.add_actions() = action;
+      if (action.kind() != v1::ACTION_KIND_BACKWARD) continue;
+      added.mutable_actions(added.actions_size() - 1)->set_kind(v1::ACTION_KIND_BACKWARD_INPUT);
+      *added.add_actions() = action;
+      added.mutable_actions(added.actions_size() - 1)->set_kind(v1::ACTION_KIND_BACKWARD_WEIGHT);
+    }
   }
+  return expanded;
+}
+
+absl::StatusOr<Programs> LowerWith(const LoweringContext& context, ReceivePlacement placement, ChannelPlans& channels) {
+  STAGECOACH_RETURN_IF_ERROR(PlaceReceives(context, placement, channels));
+  Programs programs = EmitPrograms(context, channels);
+  STAGECOACH_RETURN_IF_ERROR(AssignSlots(context, channels, programs));
   return programs;
+}
+
+// With sends that wait for their receives, the hardest to end.
+bool Ends(const LoweringContext& context, const Programs& programs) {
+  return VerifyTermination(
+             {.programs = programs, .graph = context.graph, .plan = context.plan, .memory_limit_bytes = {}})
+      .ok();
 }
 
 }  // namespace
@@ -82,21 +105,19 @@ absl::StatusOr<std::vector<v1::StageProgram>> Lower(const v1::ComputeTable& tabl
   STAGECOACH_RETURN_IF_ERROR(CheckPlan(table, graph, plan));
   STAGECOACH_RETURN_IF_ERROR(CheckTable(table, plan));
   STAGECOACH_ASSIGN_OR_RETURN(const std::optional<TiedTensor> tie, FindTiedTensor(graph));
-  const LoweringContext context{.table = table,
+  const v1::ComputeTable expanded = ExpandTable(table);
+  const LoweringContext context{.table = expanded,
                                 .graph = graph,
                                 .plan = plan,
                                 .options = options,
                                 .forward_only = IsForwardOnly(table),
                                 .tie = tie};
-  Programs programs = EmptyPrograms(context);
-  ExpandTable(context, programs);
-  PlaceLoadsAndLosses(context, programs);
-  STAGECOACH_RETURN_IF_ERROR(PlaceChannels(context, programs));
-  STAGECOACH_RETURN_IF_ERROR(PlaceReceives(context, programs));
-  PlaceSends(context, programs);
-  PlaceTiesAndNorms(context, programs);
-  STAGECOACH_RETURN_IF_ERROR(AssignSlots(context, programs));
-  STAGECOACH_RETURN_IF_ERROR(LayOutArenas(context, programs));
+  STAGECOACH_ASSIGN_OR_RETURN(ChannelPlans channels, PlanChannels(context));
+  STAGECOACH_ASSIGN_OR_RETURN(Programs programs, LowerWith(context, ReceivePlacement::kPredicted, channels));
+  // A window smaller than what the prediction asks for may hold a receive back for too long.
+  if (!Ends(context, programs)) {
+    STAGECOACH_ASSIGN_OR_RETURN(programs, LowerWith(context, ReceivePlacement::kEarliest, channels));
+  }
   for (v1::StageProgram& program : programs) program.set_content_hash(ContentHash(program));
   return programs;
 }

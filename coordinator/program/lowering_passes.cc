@@ -1,23 +1,22 @@
+// The pass that writes the instructions of every worker: the actions of its row with the loads, losses, posts, ties and
+// norms around them.
+
 #include "coordinator/program/lowering_passes.h"
 
-#include <utility>
-
-#include "common/check.h"
+#include <algorithm>
+#include <cstddef>
 
 namespace stagecoach {
+namespace {
 
-uint32_t LoweringContext::StageOfLayer(uint32_t layer) const {
-  uint32_t stage = 0;
-  while (StageAt(stage).last_layer() < layer) ++stage;
-  return stage;
-}
-
-v1::Instruction MakeInstruction(v1::ActionKind kind, uint32_t stage, uint32_t micro_batch) {
+// An instruction without slots.
+v1::Instruction& Append(v1::ActionKind kind, uint32_t stage, uint32_t micro_batch, v1::StageProgram& program) {
   constexpr int32_t kNone = -1;
-  v1::Instruction instruction;
-  instruction.mutable_action()->set_kind(kind);
-  instruction.mutable_action()->set_stage(stage);
-  instruction.mutable_action()->set_micro_batch(micro_batch);
+  v1::Instruction& instruction = *program.add_instructions();
+  v1::Action& action = *instruction.mutable_action();
+  action.set_kind(kind);
+  action.set_stage(stage);
+  action.set_micro_batch(micro_batch);
   instruction.set_load_slot(kNone);
   instruction.set_recv_slot(kNone);
   instruction.set_send_slot(kNone);
@@ -27,91 +26,144 @@ v1::Instruction MakeInstruction(v1::ActionKind kind, uint32_t stage, uint32_t mi
   return instruction;
 }
 
-void RewriteInstructions(v1::StageProgram& program,
-                         const std::function<void(v1::Instruction& instruction, const Emit& emit)>& rewrite) {
-  google::protobuf::RepeatedPtrField<v1::Instruction> before;
-  before.Swap(program.mutable_instructions());
-  const Emit emit = [&program](const v1::Instruction& instruction) { *program.add_instructions() = instruction; };
-  for (v1::Instruction& instruction : before) rewrite(instruction, emit);
-}
+// The instructions of one worker.
+class ProgramWriter {
+ public:
+  ProgramWriter(const LoweringContext& context, ChannelPlans& plans, v1::StageProgram& program)
+      : context_(context), plans_(plans), program_(program), next_sequence_(plans.channels.size()) {}
 
-uint32_t ChannelIndex(const v1::StageProgram& program, v1::ChannelKind kind, uint32_t from_stage) {
-  int index = 0;
-  while (index < program.channels_size() &&
-         (program.channels(index).kind() != kind || program.channels(index).from_stage() != from_stage)) {
-    ++index;
+  void Write() {
+    CollectReceives();
+    const v1::WorkerActions& row = context_.RowOf(program_.worker_rank());
+    size_t next_receive = 0;
+    for (int i = 0; i < row.actions_size(); ++i) {
+      for (; next_receive < receives_.size() && receives_[next_receive].before <= static_cast<uint32_t>(i);
+           ++next_receive) {
+        WriteReceive(receives_[next_receive]);
+      }
+      WriteAction(row.actions(i));
+    }
+    if (context_.forward_only) return;
+    for (uint32_t stage = 0; stage < context_.num_stages(); ++stage) WriteTie(stage);
+    for (uint32_t stage = 0; stage < context_.num_stages(); ++stage) WriteNorm(stage);
   }
-  STAGECOACH_CHECK(index < program.channels_size());
-  return static_cast<uint32_t>(index);
-}
 
-void ExpandTable(const LoweringContext& context, Programs& programs) {
-  for (size_t worker = 0; worker < programs.size(); ++worker) {
-    for (const v1::Action& action : context.table.workers(static_cast<int>(worker)).actions()) {
-      const auto add = [&programs, &action, worker](v1::ActionKind kind) {
-        *programs[worker].add_instructions() = MakeInstruction(kind, action.stage(), action.micro_batch());
-      };
-      if (action.kind() == v1::ACTION_KIND_BACKWARD) {
-        add(v1::ACTION_KIND_BACKWARD_INPUT);
-        add(v1::ACTION_KIND_BACKWARD_WEIGHT);
-      } else {
-        add(action.kind());
+ private:
+  struct Receive {
+    uint32_t before = 0;  // index in the row
+    const ChannelPlan* channel = nullptr;
+    uint32_t n = 0;
+  };
+
+  bool IsHere(uint32_t stage) const { return context_.WorkerOf(stage) == program_.worker_rank(); }
+  bool IsTied(uint32_t stage) const {
+    return plans_.has_tie && (stage == plans_.Tie(true).spec.from_stage() || stage == plans_.Tie(true).spec.to_stage());
+  }
+
+  void CollectReceives() {
+    for (const ChannelPlan& channel : plans_.channels) {
+      if (channel.is_local() || channel.spec.to_worker_rank() != program_.worker_rank()) continue;
+      for (uint32_t n = 0; n < channel.post_before.size(); ++n) {
+        receives_.push_back({channel.post_before[n], &channel, n});
       }
     }
+    std::stable_sort(receives_.begin(), receives_.end(),
+                     [](const Receive& a, const Receive& b) { return a.before < b.before; });
   }
-}
 
-void PlaceLoadsAndLosses(const LoweringContext& context, Programs& programs) {
-  for (v1::StageProgram& program : programs) {
-    RewriteInstructions(program, [&context](v1::Instruction& instruction, const Emit& emit) {
-      const v1::Action& action = instruction.action();
-      const bool is_forward = action.kind() == v1::ACTION_KIND_FORWARD;
-      const bool is_last = context.IsLast(action.stage());
-      if (is_forward && (action.stage() == 0 || is_last)) {
-        emit(MakeInstruction(v1::ACTION_KIND_LOAD, action.stage(), action.micro_batch()));
-      }
-      emit(instruction);
-      if (is_forward && is_last) {
-        emit(MakeInstruction(v1::ACTION_KIND_LOSS, action.stage(), action.micro_batch()));
-      }
-    });
+  void WriteReceive(const Receive& receive) {
+    const v1::ChannelSpec& spec = receive.channel->spec;
+    const v1::ActionKind kind =
+        spec.kind() == v1::CHANNEL_KIND_ACTIVATION ? v1::ACTION_KIND_RECV_FORWARD : v1::ACTION_KIND_RECV_BACKWARD;
+    v1::Instruction& instruction = Append(kind, spec.to_stage(), receive.channel->order[receive.n], program_);
+    instruction.set_channel(receive.channel->index_at_receiver);
+    instruction.set_sequence(receive.n);
   }
-}
 
-namespace {
-
-// Both uses on one stage need no transfer. Otherwise the lower stage sends first, so that the two sums are under way in
-// one order everywhere.
-void AppendTie(uint32_t stage, uint32_t lower, uint32_t upper, v1::StageProgram& program) {
-  v1::Instruction reduce = MakeInstruction(v1::ACTION_KIND_TIE_REDUCE, stage, 0);
-  if (lower != upper) {
-    v1::Instruction send = MakeInstruction(v1::ACTION_KIND_SEND_TIE, stage, 0);
-    send.set_channel(ChannelIndex(program, v1::CHANNEL_KIND_TIE, stage));
-    send.set_send_slot(0);
-    v1::Instruction recv = MakeInstruction(v1::ACTION_KIND_RECV_TIE, stage, 0);
-    recv.set_channel(ChannelIndex(program, v1::CHANNEL_KIND_TIE, stage == lower ? upper : lower));
-    recv.set_recv_slot(0);
-    reduce.set_recv_channel(recv.channel());
-    reduce.set_recv_slot(0);
-    *program.add_instructions() = stage == lower ? send : recv;
-    *program.add_instructions() = stage == lower ? recv : send;
+  void WriteAction(const v1::Action& action) {
+    const uint32_t stage = action.stage();
+    const bool is_forward = action.kind() == v1::ACTION_KIND_FORWARD;
+    const bool is_input = action.kind() == v1::ACTION_KIND_BACKWARD_INPUT;
+    const bool is_last = context_.IsLast(stage);
+    if (is_forward && (stage == 0 || is_last)) Append(v1::ACTION_KIND_LOAD, stage, action.micro_batch(), program_);
+    v1::Instruction& instruction = Append(action.kind(), stage, action.micro_batch(), program_);
+    if (is_forward && stage > 0) instruction.set_recv_channel(plans_.Activation(stage - 1).index_at_receiver);
+    if (is_input && !is_last) instruction.set_recv_channel(plans_.Gradient(stage).index_at_receiver);
+    if (is_forward && !is_last) WriteSend(plans_.Activation(stage), instruction);
+    if (is_input && stage > 0) WriteSend(plans_.Gradient(stage - 1), instruction);
+    if (is_forward && is_last) Append(v1::ACTION_KIND_LOSS, stage, action.micro_batch(), program_);
   }
-  *program.add_instructions() = reduce;
-}
+
+  void WriteSend(const ChannelPlan& channel, v1::Instruction& producer) {
+    producer.set_send_channel(channel.index_at_sender);
+    if (channel.is_local()) return;
+    const bool is_activation = channel.spec.kind() == v1::CHANNEL_KIND_ACTIVATION;
+    const v1::Action& action = producer.action();
+    v1::Instruction& send = Append(is_activation ? v1::ACTION_KIND_SEND_FORWARD : v1::ACTION_KIND_SEND_BACKWARD,
+                                   action.stage(), action.micro_batch(), program_);
+    send.set_channel(channel.index_at_sender);
+    send.set_sequence(next_sequence_[static_cast<size_t>(&channel - plans_.channels.data())]++);
+  }
+
+  // The lower stage sends first, so that the two sums are under way in one order everywhere. Where both stages are on
+  // this worker each hands its sum over before either changes its own.
+  void WriteTie(uint32_t stage) {
+    if (!IsHere(stage) || !IsTied(stage)) return;
+    const bool is_lower = stage == plans_.Tie(true).spec.from_stage();
+    const ChannelPlan& to_other = plans_.Tie(is_lower);
+    const ChannelPlan& from_other = plans_.Tie(!is_lower);
+    const auto receive = [&] {
+      if (from_other.is_local()) return;
+      Append(v1::ACTION_KIND_RECV_TIE, stage, 0, program_).set_channel(from_other.index_at_receiver);
+    };
+    if (!is_lower) receive();
+    Append(v1::ACTION_KIND_SEND_TIE, stage, 0, program_).set_channel(to_other.index_at_sender);
+    if (is_lower) receive();
+  }
+
+  void WriteNorm(uint32_t stage) {
+    if (!IsHere(stage)) return;
+    if (IsTied(stage)) {
+      const bool is_lower = stage == plans_.Tie(true).spec.from_stage();
+      Append(v1::ACTION_KIND_TIE_REDUCE, stage, 0, program_).set_recv_channel(plans_.Tie(!is_lower).index_at_receiver);
+    } else if (HasBothUses(stage)) {
+      Append(v1::ACTION_KIND_TIE_REDUCE, stage, 0, program_);
+    }
+    Append(v1::ACTION_KIND_GRADIENT_NORM, stage, 0, program_);
+  }
+  bool HasBothUses(uint32_t stage) const {
+    return context_.tie.has_value() && !plans_.has_tie && context_.StageOfLayer(context_.tie->owner_layer) == stage;
+  }
+
+  const LoweringContext& context_;
+  ChannelPlans& plans_;
+  v1::StageProgram& program_;
+  std::vector<Receive> receives_;
+  std::vector<uint64_t> next_sequence_;  // by channel plan
+};
 
 }  // namespace
 
-void PlaceTiesAndNorms(const LoweringContext& context, Programs& programs) {
-  if (context.forward_only) return;
-  for (uint32_t stage = 0; stage < context.num_stages(); ++stage) {
-    v1::StageProgram& program = programs[context.WorkerOf(stage)];
-    if (context.tie.has_value()) {
-      const uint32_t lower = context.StageOfLayer(context.tie->owner_layer);
-      const uint32_t upper = context.StageOfLayer(context.tie->later_layer);
-      if (stage == lower || stage == upper) AppendTie(stage, lower, upper, program);
-    }
-    *program.add_instructions() = MakeInstruction(v1::ACTION_KIND_GRADIENT_NORM, stage, 0);
+uint32_t LoweringContext::StageOfLayer(uint32_t layer) const {
+  uint32_t stage = 0;
+  while (StageAt(stage).last_layer() < layer) ++stage;
+  return stage;
+}
+
+Programs EmitPrograms(const LoweringContext& context, ChannelPlans& channels) {
+  Programs programs(static_cast<size_t>(context.table.workers_size()));
+  for (size_t worker = 0; worker < programs.size(); ++worker) {
+    programs[worker].set_schedule(context.table.schedule());
+    programs[worker].set_worker_rank(static_cast<uint32_t>(worker));
+    programs[worker].set_num_micro_batches(context.table.num_micro_batches());
+    programs[worker].set_forward_only(context.forward_only);
   }
+  for (const ChannelPlan& channel : channels.channels) {
+    *programs[channel.spec.from_worker_rank()].add_channels() = channel.spec;
+    if (!channel.is_local()) *programs[channel.spec.to_worker_rank()].add_channels() = channel.spec;
+  }
+  for (v1::StageProgram& program : programs) ProgramWriter(context, channels, program).Write();
+  return programs;
 }
 
 }  // namespace stagecoach

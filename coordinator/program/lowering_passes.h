@@ -2,11 +2,11 @@
 #define STAGECOACH_COORDINATOR_PROGRAM_LOWERING_PASSES_H_
 
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "coordinator/program/lowering.h"
 #include "coordinator/program/tied_tensor.h"
 #include "stagecoach/v1/plan.pb.h"
@@ -16,7 +16,7 @@ namespace stagecoach {
 
 // What every pass of the lowering reads. Constant while they run.
 struct LoweringContext {
-  const v1::ComputeTable& table;
+  const v1::ComputeTable& table;  // F, I and W alone: each B has become an I and a W
   const v1::ModelGraph& graph;
   const v1::Plan& plan;
   LoweringOptions options;
@@ -27,32 +27,53 @@ struct LoweringContext {
   bool IsLast(uint32_t stage) const { return stage + 1 == num_stages(); }
   const v1::StagePlan& StageAt(uint32_t stage) const { return plan.stages(static_cast<int>(stage)); }
   uint32_t WorkerOf(uint32_t stage) const { return StageAt(stage).worker_rank(); }
+  const v1::WorkerActions& RowOf(uint32_t worker) const { return table.workers(static_cast<int>(worker)); }
   uint32_t StageOfLayer(uint32_t layer) const;
+};
+
+// A channel of the pipeline and all that passes over it in a step. Of one within a worker only `spec` is used.
+struct ChannelPlan {
+  v1::ChannelSpec spec;               // but for num_slots, as long as the receives are not placed
+  uint32_t index_at_sender = 0;       // in the program's channels
+  uint32_t index_at_receiver = 0;     // likewise
+  uint32_t num_send_slots = 0;        // buffers at the sender
+  std::vector<uint32_t> order;        // micro-batches, as sent: entry n is transfer n
+  std::vector<uint32_t> producer;     // [n] index in the sender's row of the action that makes it
+  std::vector<uint32_t> consumer;     // [n] index in the receiver's row of the action that reads it
+  std::vector<uint32_t> post_before;  // [n] index in the receiver's row of the action that the receive comes before
+
+  bool is_local() const { return spec.from_worker_rank() == spec.to_worker_rank(); }
+};
+
+// All channels of a pipeline: those down the cuts, those up again, those of the tie.
+struct ChannelPlans {
+  std::vector<ChannelPlan> channels;
+  uint32_t num_cuts = 0;
+  bool has_tie = false;
+
+  ChannelPlan& Activation(uint32_t from_stage) { return channels[from_stage]; }
+  ChannelPlan& Gradient(uint32_t to_stage) { return channels[num_cuts + to_stage]; }
+  // From the stage of the tie's owner, or from that of its later use.
+  ChannelPlan& Tie(bool from_lower) { return channels[channels.size() - (from_lower ? 2 : 1)]; }
 };
 
 using Programs = std::vector<v1::StageProgram>;  // by worker rank
 
-// In the order in which Lower runs them. Each adds to the programs what its name says and reads what the ones before
-// have added.
-void ExpandTable(const LoweringContext& context, Programs& programs);  // F, I, W
-void PlaceLoadsAndLosses(const LoweringContext& context, Programs& programs);
-absl::Status PlaceChannels(const LoweringContext& context, Programs& programs);
-absl::Status PlaceReceives(const LoweringContext& context, Programs& programs);
-void PlaceSends(const LoweringContext& context, Programs& programs);
-void PlaceTiesAndNorms(const LoweringContext& context, Programs& programs);
-absl::Status AssignSlots(const LoweringContext& context, Programs& programs);
-absl::Status LayOutArenas(const LoweringContext& context, Programs& programs);
+// In the order in which Lower runs them.
 
-// An instruction without slots.
-v1::Instruction MakeInstruction(v1::ActionKind kind, uint32_t stage, uint32_t micro_batch);
-
-// Replaces each instruction by what `rewrite` appends for it.
-using Emit = std::function<void(const v1::Instruction&)>;
-void RewriteInstructions(v1::StageProgram& program,
-                         const std::function<void(v1::Instruction& instruction, const Emit& emit)>& rewrite);
-
-// Index of a channel in a program that has it.
-uint32_t ChannelIndex(const v1::StageProgram& program, v1::ChannelKind kind, uint32_t from_stage);
+// The channels, with producers and consumers. INVALID_ARGUMENT: one is not first in, first out, or has no size.
+absl::StatusOr<ChannelPlans> PlanChannels(const LoweringContext& context);
+// post_before, the number of slots and of send slots. INVALID_ARGUMENT: the table cannot run.
+enum class ReceivePlacement {
+  kPredicted,  // just before the simulator says that the sender issues the transfer
+  kEarliest,   // as soon as the credit window allows
+};
+absl::Status PlaceReceives(const LoweringContext& context, ReceivePlacement placement, ChannelPlans& channels);
+// Programs without slots: channels, and instructions in their order.
+Programs EmitPrograms(const LoweringContext& context, ChannelPlans& channels);
+// Slots of all instructions, and their places in one arena for each worker. INVALID_ARGUMENT: an action comes before
+// what it needs. RESOURCE_EXHAUSTED: sizes that no machine has.
+absl::Status AssignSlots(const LoweringContext& context, const ChannelPlans& channels, Programs& programs);
 
 }  // namespace stagecoach
 

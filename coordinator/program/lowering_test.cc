@@ -15,8 +15,12 @@
 namespace stagecoach {
 namespace {
 
+using ::testing::AnyOf;
+using testing::BreadthFirstTable;
+using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using testing::MakeSmallPipeline;
+using ::testing::Not;
 using testing::SmallPipeline;
 
 std::string Actions(const v1::StageProgram& program) {
@@ -25,25 +29,29 @@ std::string Actions(const v1::StageProgram& program) {
   });
 }
 
+// Down the workers and up again: the lowest of the V, 1 and 2, are both on worker 1, and so is each end of the pipeline
+// on worker 0.
+SmallPipeline MakeV(bool tied) { return MakeSmallPipeline(BreadthFirstTable({0, 1, 1, 0}, 2), {.tied = tied}); }
+
 TEST(LoweringTest, OneStageLoadsOnceAndReducesItsTieAlone) {
   const SmallPipeline pipeline = MakeSmallPipeline("1f1b", {.num_stages = 1, .num_micro_batches = 2});
   EXPECT_EQ(Actions(pipeline.programs[0]), "0LOAD0 0F0 0LOSS0 0I0 0W0 0LOAD1 0F1 0LOSS1 0I1 0W1 0TIE_REDUCE 0NORM");
 }
 
-TEST(LoweringTest, ReceivesArePostedAheadAndGradientsLeaveBeforeW) {
+TEST(LoweringTest, ReceivesArePostedWhenTheirSenderIssuesAndGradientsLeaveBeforeW) {
   const SmallPipeline pipeline = MakeSmallPipeline("1f1b", {.num_stages = 2, .num_micro_batches = 3});
   EXPECT_EQ(Actions(pipeline.programs[0]),
-            "0RECV_B0 0RECV_B1 0LOAD0 0F0 0SEND_F0 0LOAD1 0F1 0SEND_F1 0I0 0RECV_B2 0W0 0LOAD2 0F2 0SEND_F2 0I1 0W1 "
+            "0LOAD0 0F0 0SEND_F0 0LOAD1 0F1 0SEND_F1 0RECV_B0 0I0 0W0 0LOAD2 0F2 0SEND_F2 0RECV_B1 0I1 0W1 0RECV_B2 "
             "0I2 0W2 0SEND_TIE 0RECV_TIE 0TIE_REDUCE 0NORM");
   EXPECT_EQ(Actions(pipeline.programs[1]),
-            "1RECV_F0 1RECV_F1 1LOAD0 1F0 1RECV_F2 1LOSS0 1I0 1SEND_B0 1W0 1LOAD1 1F1 1LOSS1 1I1 1SEND_B1 1W1 "
+            "1RECV_F0 1LOAD0 1F0 1LOSS0 1RECV_F1 1I0 1SEND_B0 1W0 1LOAD1 1F1 1LOSS1 1I1 1SEND_B1 1RECV_F2 1W1 "
             "1LOAD2 1F2 1LOSS2 1I2 1SEND_B2 1W2 1RECV_TIE 1SEND_TIE 1TIE_REDUCE 1NORM");
 }
 
 TEST(LoweringTest, ForwardOnlyKeepsOneMicroBatchAndHasNoGradientChannels) {
   const SmallPipeline pipeline = MakeSmallPipeline("forward_only", {.num_stages = 2, .num_micro_batches = 3});
   EXPECT_EQ(Actions(pipeline.programs[1]),
-            "1RECV_F0 1RECV_F1 1LOAD0 1F0 1RECV_F2 1LOSS0 1LOAD1 1F1 1LOSS1 1LOAD2 1F2 1LOSS2");
+            "1RECV_F0 1LOAD0 1F0 1LOSS0 1RECV_F1 1LOAD1 1F1 1LOSS1 1RECV_F2 1LOAD2 1F2 1LOSS2");
   for (const v1::StageProgram& program : pipeline.programs) {
     EXPECT_TRUE(program.forward_only());
     EXPECT_EQ(program.channels_size(), 1);
@@ -54,13 +62,14 @@ TEST(LoweringTest, ForwardOnlyKeepsOneMicroBatchAndHasNoGradientChannels) {
   }
 }
 
-TEST(LoweringTest, EvaluationAndTrainingShareTheirChannelSpecs) {
+TEST(LoweringTest, EvaluationUsesChannelsOfTraining) {
   const SmallPipeline training = MakeSmallPipeline("1f1b", {.num_stages = 3, .num_micro_batches = 4});
   const SmallPipeline evaluation = MakeSmallPipeline("forward_only", {.num_stages = 3, .num_micro_batches = 4});
   for (size_t worker = 0; worker < 3; ++worker) {
-    for (const v1::ChannelSpec& channel : evaluation.programs[worker].channels()) {
+    for (v1::ChannelSpec channel : evaluation.programs[worker].channels()) {
       const auto& channels = training.programs[worker].channels();
       EXPECT_TRUE(std::any_of(channels.begin(), channels.end(), [&channel](const v1::ChannelSpec& other) {
+        channel.set_num_slots(other.num_slots());  // a worker opens as many as either needs
         return other.SerializeAsString() == channel.SerializeAsString();
       }));
     }
@@ -105,13 +114,20 @@ TEST(LoweringTest, SlotsFollowTheLayoutOfAStage) {
   EXPECT_EQ(forward_only.pending, 0u);
 }
 
-TEST(LoweringTest, ArenaIsExactlyItsSlots) {
+TEST(LoweringTest, ThePlanOfAWorkersStagesIsItsArena) {
+  std::vector<SmallPipeline> pipelines = {MakeV(true), MakeV(false)};
   for (const char* schedule : {"gpipe", "1f1b", "forward_only"}) {
-    const SmallPipeline pipeline = MakeSmallPipeline(schedule, {.num_stages = 3, .num_micro_batches = 4});
-    for (int stage = 0; stage < 3; ++stage) {
-      const v1::StageMemory& memory = pipeline.plan.stages(stage).memory_bytes();
-      EXPECT_EQ(pipeline.programs[static_cast<size_t>(stage)].arena_bytes(),
-                memory.activations() + memory.pending_weight() + memory.receive() + memory.scratch());
+    pipelines.push_back(MakeSmallPipeline(schedule, {.num_stages = 3, .num_micro_batches = 4}));
+  }
+  for (const SmallPipeline& pipeline : pipelines) {
+    std::vector<uint64_t> planned(pipeline.programs.size());
+    for (const v1::StagePlan& stage : pipeline.plan.stages()) {
+      const v1::StageMemory& memory = stage.memory_bytes();
+      planned[stage.worker_rank()] +=
+          memory.activations() + memory.pending_weight() + memory.receive() + memory.scratch();
+    }
+    for (size_t worker = 0; worker < planned.size(); ++worker) {
+      EXPECT_EQ(pipeline.programs[worker].arena_bytes(), planned[worker]);
     }
   }
 }
@@ -155,13 +171,62 @@ TEST(LoweringTest, RefusesATableOfAnotherPlan) {
   EXPECT_FALSE(Lower(pipeline.table, pipeline.graph, pipeline.plan, {.credit_window = 0}).ok());
 }
 
-TEST(LoweringTest, RefusesNeighbouringStagesOnOneWorker) {
-  SmallPipeline pipeline = MakeSmallPipeline("1f1b", {.num_stages = 2, .num_micro_batches = 1});
-  pipeline.plan.mutable_stages(1)->set_worker_rank(0);
-  pipeline.table.mutable_workers(0)->MergeFrom(pipeline.table.workers(1));
-  pipeline.table.mutable_workers(1)->clear_actions();
-  EXPECT_THAT(std::string(Lower(pipeline.table, pipeline.graph, pipeline.plan, {}).status().message()),
-              HasSubstr("both on worker 0"));
+TEST(LoweringTest, NeighboursOnOneWorkerHandOverWithoutPosts) {
+  const SmallPipeline pipeline = MakeV(false);
+  EXPECT_EQ(Actions(pipeline.programs[1]),
+            "1RECV_F0 1F0 1RECV_F1 1F1 2F0 2SEND_F0 2F1 2SEND_F1 "
+            "2RECV_B0 2I0 2RECV_B1 2I1 1I0 1SEND_B0 1I1 1SEND_B1 1W0 1W1 2W0 2W1 1NORM 2NORM");
+  const v1::StageProgram& program = pipeline.programs[1];
+  int num_local = 0;
+  for (int i = 0; i < program.channels_size(); ++i) {
+    const v1::ChannelSpec& channel = program.channels(i);
+    if (channel.from_worker_rank() != channel.to_worker_rank()) continue;
+    ++num_local;
+    EXPECT_EQ(channel.num_slots(), 2u);  // both micro-batches are between the two stages
+    EXPECT_EQ(program.channel_slots(i).slots_size(), 2);
+  }
+  EXPECT_EQ(num_local, 2);
+  EXPECT_TRUE(pipeline.Verified().ok()) << pipeline.Verified();
+}
+
+TEST(LoweringTest, ATieWithinAWorkerIsHandedOverBeforeEitherSumIsMade) {
+  const SmallPipeline pipeline = MakeV(true);
+  EXPECT_THAT(Actions(pipeline.programs[0]), EndsWith("0SEND_TIE 3SEND_TIE 0TIE_REDUCE 0NORM 3TIE_REDUCE 3NORM"));
+  EXPECT_THAT(Actions(pipeline.programs[0]), Not(HasSubstr("RECV_TIE")));
+  EXPECT_TRUE(pipeline.Verified().ok()) << pipeline.Verified();
+}
+
+TEST(LoweringTest, OneWorkerWithAllStagesHasNoPostsAtAll) {
+  const SmallPipeline pipeline = MakeSmallPipeline(BreadthFirstTable({0, 0, 0, 0}, 3), {});
+  EXPECT_EQ(pipeline.programs.size(), 1u);
+  for (const v1::Instruction& instruction : pipeline.programs[0].instructions()) {
+    EXPECT_THAT(ActionText(instruction.action()),
+                Not(AnyOf(HasSubstr("SEND_F"), HasSubstr("SEND_B"), HasSubstr("RECV"))));
+  }
+  EXPECT_TRUE(pipeline.Verified().ok()) << pipeline.Verified();
+}
+
+TEST(LoweringTest, AnActionBeforeTheNeighbourOnItsWorkerIsRefused) {
+  SmallPipeline pipeline = MakeSmallPipeline(BreadthFirstTable({0, 0}, 1), {});
+  pipeline.table.mutable_workers(0)->mutable_actions()->SwapElements(0, 1);
+  EXPECT_EQ(Lower(pipeline.table, pipeline.graph, pipeline.plan, {}).status().code(),
+            absl::StatusCode::kInvalidArgument);
+}
+
+TEST(LoweringTest, SlotsThatAreNeverInUseAtOnceShareBytes) {
+  const SmallPipeline pipeline = MakeV(true);
+  for (const v1::StageProgram& program : pipeline.programs) {
+    uint64_t sum = program.scratch().bytes();
+    for (const v1::StageSlots& stage : program.stages()) {
+      for (const auto* slots : {&stage.load(), &stage.saved(), &stage.shared(), &stage.pending()}) {
+        for (const v1::Slot& slot : *slots) sum += slot.bytes();
+      }
+    }
+    for (const v1::ChannelSlots& channel : program.channel_slots()) {
+      for (const v1::Slot& slot : channel.slots()) sum += slot.bytes();
+    }
+    EXPECT_LT(program.arena_bytes(), sum);
+  }
 }
 
 }  // namespace

@@ -1,136 +1,359 @@
-// The pass that gives every micro-batch its slots: by lifetime, the lowest free index.
+// The pass that gives every micro-batch its slots, by lifetime, and every slot its place in the worker's arena.
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
-#include <map>
-#include <set>
+#include <memory>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "common/action_text.h"
+#include "common/memory_layout.h"
 #include "common/status_macros.h"
+#include "coordinator/program/arena_cells.h"
 #include "coordinator/program/lowering_passes.h"
+#include "coordinator/program/slot_sizes.h"
 
 namespace stagecoach {
 namespace {
 
-// Slots of one stage and lifetime.
-class SlotPool {
+enum Lifetime : size_t { kLoad, kSaved, kShared, kPending };
+constexpr size_t kNumLifetimes = 4;
+
+// The slots of one user, a stage's lifetime or an end of a channel: which cells they are, and what each micro-batch
+// has.
+class SlotUser {
  public:
-  int32_t Acquire(uint32_t micro_batch) {
-    if (free_.empty()) free_.insert(static_cast<int32_t>(size_++));
-    const int32_t slot = *free_.begin();
-    free_.erase(free_.begin());
-    slot_of_[micro_batch] = slot;
+  SlotUser(ArenaCells& cells, CellPool& pool, uint64_t bytes, uint32_t num_micro_batches)
+      : cells_(cells), pool_(pool), bytes_(bytes), held_(num_micro_batches, kNone) {}
+
+  // Slots are used from instruction `at` on.
+  int32_t Acquire(uint32_t micro_batch, size_t at) {
+    const size_t cell = pool_.Acquire(bytes_);
+    const int32_t slot = SlotOf(cell);
+    slots_[static_cast<size_t>(slot)].since = at;
+    held_[micro_batch] = slot;
     return slot;
   }
-  // -1: none is held.
-  int32_t Find(uint32_t micro_batch) const {
-    const auto found = slot_of_.find(micro_batch);
-    return found == slot_of_.end() ? -1 : found->second;
-  }
-  int32_t Release(uint32_t micro_batch) {
-    const int32_t slot = Find(micro_batch);
-    if (slot >= 0) free_.insert(slot);
-    slot_of_.erase(micro_batch);
+  // kNone: the micro-batch has none.
+  int32_t Find(uint32_t micro_batch) const { return held_[micro_batch]; }
+  // The slot is used up to instruction `at`, which still reads it.
+  int32_t Release(uint32_t micro_batch, size_t at) {
+    const int32_t slot = std::exchange(held_[micro_batch], kNone);
+    if (slot == kNone) return slot;
+    Slot& freed = slots_[static_cast<size_t>(slot)];
+    cells_.Use(freed.cell, *std::exchange(freed.since, std::nullopt), at);
+    pool_.Release(freed.cell);
     return slot;
   }
-  size_t size() const { return size_; }
+  // What was never released is in use to the end.
+  void Finish(size_t last) {
+    for (const Slot& slot : slots_) {
+      if (slot.since.has_value()) cells_.Use(slot.cell, *slot.since, last);
+    }
+  }
+  void WriteSlots(google::protobuf::RepeatedPtrField<v1::Slot>& list) const {
+    for (const Slot& slot : slots_) {
+      v1::Slot& written = *list.Add();
+      written.set_offset(cells_.offset(slot.cell));
+      written.set_bytes(AlignUp(bytes_));
+    }
+  }
+
+  static constexpr int32_t kNone = -1;
 
  private:
-  size_t size_ = 0;
-  std::set<int32_t> free_;
-  std::map<uint32_t, int32_t> slot_of_;
+  struct Slot {
+    size_t cell = 0;
+    std::optional<size_t> since = std::nullopt;  // held since this instruction
+  };
+
+  int32_t SlotOf(size_t cell) {
+    if (slot_of_cell_.size() <= cell) slot_of_cell_.resize(cell + 1, kNone);
+    if (slot_of_cell_[cell] == kNone) {
+      slot_of_cell_[cell] = static_cast<int32_t>(slots_.size());
+      slots_.push_back({cell});
+    }
+    return slot_of_cell_[cell];
+  }
+
+  ArenaCells& cells_;
+  CellPool& pool_;
+  uint64_t bytes_;
+  std::vector<Slot> slots_;
+  std::vector<int32_t> slot_of_cell_;
+  std::vector<int32_t> held_;  // by micro-batch
 };
 
-struct StagePools {
-  SlotPool load, saved, shared, pending;
-};
+// Whether stages of one worker take turns in its cells. Turns cost memory where one stage needs much larger slots than
+// another, since a cell is as large as the largest slot in it.
+enum class Sharing { kByStage, kByWorker };
 
+// One walk over the program of a worker.
 class SlotAssignment {
  public:
-  explicit SlotAssignment(const LoweringContext& context) : context_(context) {}
-
-  absl::Status Assign(v1::Instruction& instruction) {
-    const v1::Action& action = instruction.action();
-    StagePools& pools = pools_[action.stage()];
-    switch (action.kind()) {
-      case v1::ACTION_KIND_LOAD:
-        instruction.set_load_slot(pools.load.Acquire(action.micro_batch()));
-        break;
-      case v1::ACTION_KIND_FORWARD:
-        AssignForward(pools, instruction);
-        break;
-      case v1::ACTION_KIND_BACKWARD_INPUT:
-        return AssignBackwardInput(pools, instruction);
-      case v1::ACTION_KIND_BACKWARD_WEIGHT:
-        return AssignBackwardWeight(pools, instruction);
-      default:
-        break;
+  SlotAssignment(const LoweringContext& context, const ChannelPlans& plans, Sharing sharing, v1::StageProgram& program)
+      : context_(context), program_(program), has_tie_channel_(plans.has_tie) {
+    for (uint32_t stage = 0; stage < context.num_stages(); ++stage) {
+      if (context.WorkerOf(stage) == program.worker_rank()) AddStage(stage, sharing);
     }
-    return absl::OkStatus();
+    for (const ChannelPlan& channel : plans.channels) {
+      const bool is_here = channel.spec.from_worker_rank() == program.worker_rank() ||
+                           channel.spec.to_worker_rank() == program.worker_rank();
+      if (is_here) AddChannel(channel);
+    }
+    scratch_ = cells_.Add(scratch_bytes_);
   }
 
-  const std::map<uint32_t, StagePools>& pools() const { return pools_; }
+  absl::Status Assign() {
+    const auto num_instructions = static_cast<size_t>(program_.instructions_size());
+    for (at_ = 0; at_ < num_instructions; ++at_) {
+      STAGECOACH_RETURN_IF_ERROR(AssignOne(*program_.mutable_instructions(static_cast<int>(at_))));
+    }
+    if (num_instructions == 0) return WriteLayout();
+    const size_t last = num_instructions - 1;
+    if (first_scratch_ <= last_scratch_) cells_.Use(scratch_, first_scratch_, last_scratch_);
+    for (StageUsers& stage : stages_) {
+      for (SlotUser& user : stage.lifetimes) user.Finish(last);
+    }
+    for (ChannelUsers& channel : channels_) {
+      if (channel.receives.has_value()) channel.receives->Finish(last);
+      // Nobody knows when the last transfer out of a buffer is complete, but that it is at the end.
+      const size_t num_used = std::min(channel.num_written, channel.sends.size());
+      for (size_t i = 0; i < num_used; ++i) cells_.Use(channel.sends[i].cell, channel.sends[i].since, last);
+    }
+    return WriteLayout();
+  }
 
  private:
-  void AssignForward(StagePools& pools, v1::Instruction& instruction) {
-    const uint32_t micro_batch = instruction.action().micro_batch();
-    instruction.set_load_slot(pools.load.Find(micro_batch));
-    instruction.set_saved_slot(pools.saved.Acquire(micro_batch));
-    instruction.set_shared_slot(pools.shared.Acquire(micro_batch));
-    if (context_.forward_only) {
-      pools.saved.Release(micro_batch);
-      pools.shared.Release(micro_batch);
-    }
-    // Tokens are copied by F; labels are read again by W.
-    if (context_.forward_only || !context_.IsLast(instruction.action().stage())) pools.load.Release(micro_batch);
+  struct StageUsers {
+    uint32_t stage = 0;
+    std::vector<SlotUser> lifetimes;  // [kNumLifetimes]
+  };
+  struct SendSlot {
+    size_t cell = 0;
+    size_t since = 0;
+  };
+  struct ChannelUsers {
+    bool is_local = false;
+    std::optional<SlotUser> receives = std::nullopt;  // of the receiving end, or of both
+    std::vector<SendSlot> sends;
+    size_t num_written = 0;  // to `sends`, in turns
+    uint64_t bytes = 0;
+  };
+
+  CellPool& Pool(std::vector<std::unique_ptr<CellPool>>& pools, bool is_new) {
+    if (pools.empty() || is_new) pools.push_back(std::make_unique<CellPool>(cells_));
+    return *pools.back();
   }
 
-  absl::Status AssignBackwardInput(StagePools& pools, v1::Instruction& instruction) {
-    const uint32_t micro_batch = instruction.action().micro_batch();
-    instruction.set_saved_slot(pools.saved.Release(micro_batch));
-    instruction.set_shared_slot(pools.shared.Find(micro_batch));
-    instruction.set_pending_slot(pools.pending.Acquire(micro_batch));
-    if (instruction.saved_slot() >= 0 && instruction.shared_slot() >= 0) return absl::OkStatus();
+  void AddStage(uint32_t stage, Sharing sharing) {
+    const v1::StagePlan& plan = context_.StageAt(stage);
+    const SlotSizes sizes = SlotSizesOf(context_.graph, plan.first_layer(), plan.last_layer(), context_.forward_only);
+    StageUsers& users = stages_.emplace_back();
+    users.stage = stage;
+    const std::array<uint64_t, kNumLifetimes> bytes = {sizes.load, sizes.saved, sizes.shared, sizes.pending};
+    for (size_t lifetime = 0; lifetime < kNumLifetimes; ++lifetime) {
+      CellPool& pool = Pool(stage_pools_[lifetime], sharing == Sharing::kByStage);
+      users.lifetimes.emplace_back(cells_, pool, bytes[lifetime], context_.table.num_micro_batches());
+    }
+    scratch_bytes_ = std::max(scratch_bytes_, sizes.scratch);
+  }
+
+  // In the order of the program's channels.
+  void AddChannel(const ChannelPlan& channel) {
+    ChannelUsers& users = channels_.emplace_back();
+    users.is_local = channel.is_local();
+    users.bytes = channel.spec.bytes();
+    const bool is_tie = channel.spec.kind() == v1::CHANNEL_KIND_TIE;
+    if (channel.spec.to_worker_rank() == program_.worker_rank()) {
+      // A tensor that no transport carries is of no concern to the number of receive buffers.
+      CellPool& pool = is_tie ? Pool(tie_pools_, true) : Pool(users.is_local ? local_pools_ : receive_pools_, false);
+      users.receives.emplace(cells_, pool, users.bytes, is_tie ? 1 : context_.table.num_micro_batches());
+      return;
+    }
+    for (uint32_t i = 0; i < (is_tie ? 1 : channel.num_send_slots); ++i)
+      users.sends.push_back({cells_.Add(users.bytes)});
+  }
+
+  SlotUser& Slots(uint32_t stage, Lifetime lifetime) {
+    size_t index = 0;
+    while (stages_[index].stage != stage) ++index;
+    return stages_[index].lifetimes[lifetime];
+  }
+
+  absl::Status AssignOne(v1::Instruction& instruction);
+  absl::Status AssignForward(v1::Instruction& instruction);
+  absl::Status AssignBackwardInput(v1::Instruction& instruction);
+  absl::Status AssignBackwardWeight(v1::Instruction& instruction);
+  void UseScratch() { first_scratch_ = std::min(first_scratch_, at_), last_scratch_ = at_; }
+  void WriteTo(uint32_t channel, v1::Instruction& instruction);
+  absl::Status ReadFrom(uint32_t channel, v1::Instruction& instruction);
+  absl::Status WriteLayout();
+
+  const LoweringContext& context_;
+  v1::StageProgram& program_;
+  ArenaCells cells_;
+  std::array<std::vector<std::unique_ptr<CellPool>>, kNumLifetimes> stage_pools_;
+  std::vector<std::unique_ptr<CellPool>> receive_pools_, local_pools_, tie_pools_;
+  std::vector<StageUsers> stages_;      // in pipeline order
+  std::vector<ChannelUsers> channels_;  // by index in the program
+  const bool has_tie_channel_;
+  uint64_t scratch_bytes_ = 0;
+  size_t scratch_ = 0;
+  size_t first_scratch_ = SIZE_MAX, last_scratch_ = 0;  // instructions that need it
+  size_t at_ = 0;                                       // the instruction
+};
+
+absl::Status SlotAssignment::AssignOne(v1::Instruction& instruction) {
+  const v1::Action& action = instruction.action();
+  switch (action.kind()) {
+    case v1::ACTION_KIND_LOAD:
+      instruction.set_load_slot(Slots(action.stage(), kLoad).Acquire(action.micro_batch(), at_));
+      return absl::OkStatus();
+    case v1::ACTION_KIND_FORWARD:
+      return AssignForward(instruction);
+    case v1::ACTION_KIND_BACKWARD_INPUT:
+      return AssignBackwardInput(instruction);
+    case v1::ACTION_KIND_BACKWARD_WEIGHT:
+      return AssignBackwardWeight(instruction);
+    case v1::ACTION_KIND_SEND_FORWARD:
+    case v1::ACTION_KIND_SEND_BACKWARD:
+      // As the F or I before it.
+      instruction.set_send_slot(program_.instructions(static_cast<int>(at_) - 1).send_slot());
+      return absl::OkStatus();
+    case v1::ACTION_KIND_SEND_TIE:
+      WriteTo(instruction.channel(), instruction);
+      return absl::OkStatus();
+    case v1::ACTION_KIND_RECV_FORWARD:
+    case v1::ACTION_KIND_RECV_BACKWARD:
+    case v1::ACTION_KIND_RECV_TIE:
+      instruction.set_recv_slot(channels_[instruction.channel()].receives->Acquire(action.micro_batch(), at_));
+      return absl::OkStatus();
+    case v1::ACTION_KIND_TIE_REDUCE:
+      return has_tie_channel_ ? ReadFrom(instruction.recv_channel(), instruction) : absl::OkStatus();
+    default:
+      return absl::OkStatus();
+  }
+}
+
+// A local channel has one set of slots: written here, read by the other stage's action.
+void SlotAssignment::WriteTo(uint32_t channel, v1::Instruction& instruction) {
+  ChannelUsers& users = channels_[channel];
+  if (users.is_local) {
+    instruction.set_send_slot(users.receives->Acquire(instruction.action().micro_batch(), at_));
+    return;
+  }
+  const size_t slot = users.num_written++ % users.sends.size();
+  if (users.num_written <= users.sends.size()) users.sends[slot].since = at_;
+  instruction.set_send_slot(static_cast<int32_t>(slot));
+}
+
+absl::Status SlotAssignment::ReadFrom(uint32_t channel, v1::Instruction& instruction) {
+  instruction.set_recv_slot(channels_[channel].receives->Release(instruction.action().micro_batch(), at_));
+  if (instruction.recv_slot() != SlotUser::kNone) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(
+      ActionText(instruction.action()), " does not come after the action of this worker that makes what it reads"));
+}
+
+// What an instruction writes is acquired before what it reads is released: both exist while it runs.
+absl::Status SlotAssignment::AssignForward(v1::Instruction& instruction) {
+  const uint32_t stage = instruction.action().stage();
+  const uint32_t micro_batch = instruction.action().micro_batch();
+  SlotUser& saved = Slots(stage, kSaved);
+  SlotUser& shared = Slots(stage, kShared);
+  SlotUser& load = Slots(stage, kLoad);
+  UseScratch();
+  if (!context_.IsLast(stage)) WriteTo(instruction.send_channel(), instruction);
+  instruction.set_load_slot(load.Find(micro_batch));
+  instruction.set_saved_slot(saved.Acquire(micro_batch, at_));
+  instruction.set_shared_slot(shared.Acquire(micro_batch, at_));
+  if (context_.forward_only) {
+    saved.Release(micro_batch, at_);
+    shared.Release(micro_batch, at_);
+  }
+  // Tokens are copied by F; labels are read again by W.
+  if (context_.forward_only || !context_.IsLast(stage)) load.Release(micro_batch, at_);
+  return stage > 0 ? ReadFrom(instruction.recv_channel(), instruction) : absl::OkStatus();
+}
+
+absl::Status SlotAssignment::AssignBackwardInput(v1::Instruction& instruction) {
+  const uint32_t stage = instruction.action().stage();
+  const uint32_t micro_batch = instruction.action().micro_batch();
+  UseScratch();
+  if (stage > 0) WriteTo(instruction.send_channel(), instruction);
+  instruction.set_pending_slot(Slots(stage, kPending).Acquire(micro_batch, at_));
+  instruction.set_saved_slot(Slots(stage, kSaved).Release(micro_batch, at_));
+  instruction.set_shared_slot(Slots(stage, kShared).Find(micro_batch));
+  if (instruction.saved_slot() == SlotUser::kNone || instruction.shared_slot() == SlotUser::kNone) {
     return absl::InvalidArgumentError(
         absl::StrCat(ActionText(instruction.action()), " does not come after the forward of its micro-batch"));
   }
+  return context_.IsLast(stage) ? absl::OkStatus() : ReadFrom(instruction.recv_channel(), instruction);
+}
 
-  absl::Status AssignBackwardWeight(StagePools& pools, v1::Instruction& instruction) {
-    const uint32_t micro_batch = instruction.action().micro_batch();
-    instruction.set_shared_slot(pools.shared.Release(micro_batch));
-    instruction.set_pending_slot(pools.pending.Release(micro_batch));
-    if (context_.IsLast(instruction.action().stage())) instruction.set_load_slot(pools.load.Release(micro_batch));
-    if (instruction.shared_slot() >= 0 && instruction.pending_slot() >= 0) return absl::OkStatus();
-    return absl::InvalidArgumentError(
-        absl::StrCat(ActionText(instruction.action()), " does not come after the backward of its micro-batch's input"));
+absl::Status SlotAssignment::AssignBackwardWeight(v1::Instruction& instruction) {
+  const uint32_t stage = instruction.action().stage();
+  const uint32_t micro_batch = instruction.action().micro_batch();
+  UseScratch();
+  instruction.set_shared_slot(Slots(stage, kShared).Release(micro_batch, at_));
+  instruction.set_pending_slot(Slots(stage, kPending).Release(micro_batch, at_));
+  if (context_.IsLast(stage)) instruction.set_load_slot(Slots(stage, kLoad).Release(micro_batch, at_));
+  if (instruction.shared_slot() != SlotUser::kNone && instruction.pending_slot() != SlotUser::kNone) {
+    return absl::OkStatus();
   }
+  return absl::InvalidArgumentError(
+      absl::StrCat(ActionText(instruction.action()), " does not come after the backward of its micro-batch's input"));
+}
 
-  const LoweringContext& context_;
-  std::map<uint32_t, StagePools> pools_;  // by stage
-};
+absl::Status SlotAssignment::WriteLayout() {
+  STAGECOACH_ASSIGN_OR_RETURN(const uint64_t arena_bytes, cells_.Place());
+  program_.set_arena_bytes(arena_bytes);
+  for (const StageUsers& users : stages_) {
+    v1::StageSlots& slots = *program_.add_stages();
+    slots.set_stage(users.stage);
+    slots.set_first_layer(context_.StageAt(users.stage).first_layer());
+    slots.set_last_layer(context_.StageAt(users.stage).last_layer());
+    users.lifetimes[kLoad].WriteSlots(*slots.mutable_load());
+    users.lifetimes[kSaved].WriteSlots(*slots.mutable_saved());
+    users.lifetimes[kShared].WriteSlots(*slots.mutable_shared());
+    users.lifetimes[kPending].WriteSlots(*slots.mutable_pending());
+  }
+  for (size_t i = 0; i < channels_.size(); ++i) {
+    const ChannelUsers& users = channels_[i];
+    auto& slots = *program_.add_channel_slots()->mutable_slots();
+    if (users.receives.has_value()) users.receives->WriteSlots(slots);
+    for (const SendSlot& send : users.sends) {
+      v1::Slot& written = *slots.Add();
+      written.set_offset(cells_.offset(send.cell));
+      written.set_bytes(AlignUp(users.bytes));
+    }
+    if (users.is_local) {
+      program_.mutable_channels(static_cast<int>(i))->set_num_slots(static_cast<uint32_t>(slots.size()));
+    }
+  }
+  program_.mutable_scratch()->set_offset(cells_.offset(scratch_));
+  program_.mutable_scratch()->set_bytes(AlignUp(scratch_bytes_));
+  return absl::OkStatus();
+}
 
-void AddSlots(size_t count, google::protobuf::RepeatedPtrField<v1::Slot>& slots) {
-  for (size_t i = 0; i < count; ++i) slots.Add();
+int NumStagesOf(const LoweringContext& context, uint32_t worker) {
+  return static_cast<int>(std::count_if(context.plan.stages().begin(), context.plan.stages().end(),
+                                        [worker](const auto& stage) { return stage.worker_rank() == worker; }));
 }
 
 }  // namespace
 
-absl::Status AssignSlots(const LoweringContext& context, Programs& programs) {
+absl::Status AssignSlots(const LoweringContext& context, const ChannelPlans& channels, Programs& programs) {
   for (v1::StageProgram& program : programs) {
-    SlotAssignment assignment(context);
-    for (v1::Instruction& instruction : *program.mutable_instructions()) {
-      STAGECOACH_RETURN_IF_ERROR(assignment.Assign(instruction));
-    }
-    for (const auto& [stage, pools] : assignment.pools()) {
-      v1::StageSlots* slots = program.add_stages();
-      slots->set_stage(stage);
-      slots->set_first_layer(context.StageAt(stage).first_layer());
-      slots->set_last_layer(context.StageAt(stage).last_layer());
-      AddSlots(pools.load.size(), *slots->mutable_load());
-      AddSlots(pools.saved.size(), *slots->mutable_saved());
-      AddSlots(pools.shared.size(), *slots->mutable_shared());
-      AddSlots(pools.pending.size(), *slots->mutable_pending());
-    }
+    v1::StageProgram by_worker;
+    const int num_stages = NumStagesOf(context, program.worker_rank());
+    if (num_stages > 1) by_worker = program;
+    STAGECOACH_RETURN_IF_ERROR(SlotAssignment(context, channels, Sharing::kByStage, program).Assign());
+    if (num_stages < 2) continue;
+    STAGECOACH_RETURN_IF_ERROR(SlotAssignment(context, channels, Sharing::kByWorker, by_worker).Assign());
+    if (by_worker.arena_bytes() < program.arena_bytes()) program.Swap(&by_worker);
   }
   return absl::OkStatus();
 }

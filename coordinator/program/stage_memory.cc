@@ -1,41 +1,14 @@
 #include "coordinator/program/stage_memory.h"
 
+#include <map>
 #include <set>
 #include <string>
+#include <vector>
 
+#include "coordinator/program/arena_shares.h"
 #include "coordinator/program/tied_tensor.h"
 
 namespace stagecoach {
-namespace {
-
-uint64_t SumOfBytes(const google::protobuf::RepeatedPtrField<v1::Slot>& slots) {
-  uint64_t bytes = 0;
-  for (const v1::Slot& slot : slots) bytes += slot.bytes();
-  return bytes;
-}
-
-void AddArena(const v1::StageProgram& program, uint32_t stage_index, v1::StageMemory& memory) {
-  for (const v1::StageSlots& stage : program.stages()) {
-    if (stage.stage() != stage_index) continue;
-    memory.set_activations(SumOfBytes(stage.load()) + SumOfBytes(stage.saved()) + SumOfBytes(stage.shared()));
-    memory.set_pending_weight(SumOfBytes(stage.pending()));
-  }
-  uint64_t receive = 0;
-  for (int i = 0; i < program.channels_size(); ++i) {
-    const v1::ChannelSpec& channel = program.channels(i);
-    if (channel.from_stage() != stage_index && channel.to_stage() != stage_index) continue;
-    receive += SumOfBytes(program.channel_slots(i).slots());
-  }
-  memory.set_receive(receive);
-  // Every stage of a worker needs the scratch region, which exists once: with several stages this counts too much.
-  memory.set_scratch(program.scratch().bytes());
-}
-
-uint64_t ArenaPart(const v1::StageMemory& memory) {
-  return memory.activations() + memory.pending_weight() + memory.receive() + memory.scratch();
-}
-
-}  // namespace
 
 StageElements ElementsOfStage(const v1::ModelGraph& graph, uint32_t first_layer, uint32_t last_layer) {
   StageElements elements;
@@ -52,9 +25,19 @@ StageElements ElementsOfStage(const v1::ModelGraph& graph, uint32_t first_layer,
 
 void FillStageMemory(const v1::ModelGraph& graph, std::span<const v1::StageProgram> programs,
                      std::span<const v1::StageProgram> evaluation_programs, const StateOptions& state, v1::Plan& plan) {
+  std::vector<std::map<uint32_t, v1::StageMemory>> shares;  // by worker rank, stage
+  for (size_t rank = 0; rank < programs.size(); ++rank) {
+    shares.push_back(ShareArena(programs[rank]));
+    if (evaluation_programs.empty() || shares.back().empty()) continue;
+    const uint64_t needed = evaluation_programs[rank].arena_bytes();
+    v1::StageMemory& first = shares.back().begin()->second;
+    if (needed > programs[rank].arena_bytes())
+      first.set_scratch(first.scratch() + needed - programs[rank].arena_bytes());
+  }
   for (int stage = 0; stage < plan.stages_size(); ++stage) {
     v1::StagePlan& stage_plan = *plan.mutable_stages(stage);
     v1::StageMemory& memory = *stage_plan.mutable_memory_bytes();
+    memory = shares[stage_plan.worker_rank()][static_cast<uint32_t>(stage)];
     const StageElements elements = ElementsOfStage(graph, stage_plan.first_layer(), stage_plan.last_layer());
     stage_plan.set_parameters(elements.values);
     memory.set_parameters(elements.values * kParameterBytes);
@@ -63,14 +46,8 @@ void FillStageMemory(const v1::ModelGraph& graph, std::span<const v1::StageProgr
     if (state.takes_snapshots) {
       memory.set_snapshot(elements.owned_values * (kParameterBytes + state.optimizer_bytes_per_element));
     }
-    AddArena(programs[stage_plan.worker_rank()], static_cast<uint32_t>(stage), memory);
-    if (!evaluation_programs.empty()) {
-      const uint64_t needed = evaluation_programs[stage_plan.worker_rank()].arena_bytes();
-      const uint64_t planned = ArenaPart(memory);
-      if (needed > planned) memory.set_scratch(memory.scratch() + (needed - planned));
-    }
     memory.set_total(memory.parameters() + memory.gradients() + memory.optimizer() + memory.snapshot() +
-                     ArenaPart(memory));
+                     memory.activations() + memory.pending_weight() + memory.receive() + memory.scratch());
   }
 }
 

@@ -24,8 +24,9 @@ struct StateOptions {
   bool takes_snapshots = false;  // of parameters and optimizer state, as far as they are owned: see TakesSnapshots
 };
 
-// Fills parameters and memory_bytes of every stage. The kinds are those of the training programs; `evaluation_programs`
-// (may be empty) run in the same arena, and what they need beyond it is counted as scratch.
+// Fills parameters and memory_bytes of every stage. The kinds are those of the training programs, see ShareArena;
+// `evaluation_programs` (may be empty) run in the same arenas, and what they need beyond it is counted as scratch of
+// their worker's lowest stage.
 void FillStageMemory(const v1::ModelGraph& graph, std::span<const v1::StageProgram> programs,
                      std::span<const v1::StageProgram> evaluation_programs, const StateOptions& state, v1::Plan& plan);
 

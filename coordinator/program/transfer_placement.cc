@@ -1,18 +1,23 @@
-// The passes that add communication: channels, receives, sends.
+// The passes that plan communication: which channels there are, what passes over them, when receives are posted.
 
 #include <algorithm>
 #include <cstddef>
-#include <map>
 #include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
-#include "common/check.h"
+#include "common/action_text.h"
 #include "common/status_macros.h"
 #include "coordinator/program/lowering_passes.h"
+#include "coordinator/program/simulator.h"
 
 namespace stagecoach {
 namespace {
+
+// Of a channel: while one buffer is under way the next is filled.
+constexpr uint32_t kSendSlots = 2;
+// Of receives that are posted as early as they can be.
+constexpr uint32_t kMaxEarlyPosts = 4;
 
 v1::ChannelSpec MakeChannel(const LoweringContext& context, v1::ChannelKind kind, uint32_t from, uint32_t to) {
   v1::ChannelSpec channel;
@@ -25,8 +30,7 @@ v1::ChannelSpec MakeChannel(const LoweringContext& context, v1::ChannelKind kind
 }
 
 // The tensor that crosses the cut after `lower` goes down as an activation and comes back as its gradient.
-absl::StatusOr<v1::ChannelSpec> MakeBoundaryChannel(const LoweringContext& context, v1::ChannelKind kind,
-                                                    uint32_t lower) {
+absl::StatusOr<v1::ChannelSpec> MakeCutChannel(const LoweringContext& context, v1::ChannelKind kind, uint32_t lower) {
   const bool down = kind == v1::CHANNEL_KIND_ACTIVATION;
   v1::ChannelSpec channel = MakeChannel(context, kind, down ? lower : lower + 1, down ? lower + 1 : lower);
   const uint32_t layer = context.StageAt(lower).last_layer();
@@ -36,181 +40,152 @@ absl::StatusOr<v1::ChannelSpec> MakeBoundaryChannel(const LoweringContext& conte
     return absl::InvalidArgumentError(absl::StrCat("the output of layer ", layer, " has ", bytes,
                                                    " bytes, which is not a multiple of ", samples, " samples"));
   }
-  channel.set_num_slots(context.options.credit_window);
   channel.set_bytes(bytes);
   channel.set_bytes_per_sample(bytes / samples);
   return channel;
 }
 
-absl::StatusOr<std::vector<v1::ChannelSpec>> ChannelsOfPipeline(const LoweringContext& context) {
-  std::vector<v1::ChannelSpec> channels;
+absl::StatusOr<ChannelPlans> MakeChannels(const LoweringContext& context) {
+  ChannelPlans plans;
+  plans.num_cuts = context.num_stages() - 1;
   for (const v1::ChannelKind kind : {v1::CHANNEL_KIND_ACTIVATION, v1::CHANNEL_KIND_GRADIENT}) {
     if (context.forward_only && kind == v1::CHANNEL_KIND_GRADIENT) continue;
-    for (uint32_t lower = 0; lower + 1 < context.num_stages(); ++lower) {
-      STAGECOACH_ASSIGN_OR_RETURN(v1::ChannelSpec channel, MakeBoundaryChannel(context, kind, lower));
-      channels.push_back(std::move(channel));
+    for (uint32_t lower = 0; lower < plans.num_cuts; ++lower) {
+      STAGECOACH_ASSIGN_OR_RETURN(v1::ChannelSpec spec, MakeCutChannel(context, kind, lower));
+      plans.channels.emplace_back().spec = std::move(spec);
     }
   }
-  if (context.forward_only || !context.tie.has_value()) return channels;
+  if (context.forward_only || !context.tie.has_value()) return plans;
   const uint32_t lower = context.StageOfLayer(context.tie->owner_layer);
   const uint32_t upper = context.StageOfLayer(context.tie->later_layer);
-  if (lower == upper) return channels;
+  if (lower == upper) return plans;
+  plans.has_tie = true;
   for (const auto& [from, to] : {std::pair(lower, upper), std::pair(upper, lower)}) {
-    v1::ChannelSpec channel = MakeChannel(context, v1::CHANNEL_KIND_TIE, from, to);
-    channel.set_num_slots(1);
-    channel.set_bytes(context.tie->bytes);
-    channels.push_back(std::move(channel));
+    v1::ChannelSpec& spec = plans.channels.emplace_back().spec;
+    spec = MakeChannel(context, v1::CHANNEL_KIND_TIE, from, to);
+    spec.set_num_slots(1);
+    spec.set_bytes(context.tie->bytes);
   }
-  return channels;
+  return plans;
 }
 
-// Kind of the transfer that an F or I waits for or makes, and the action kinds of its two posts.
-struct TransferKind {
-  v1::ChannelKind channel;
-  v1::ActionKind send;
-  v1::ActionKind recv;
-};
-TransferKind KindOfTransfer(v1::ActionKind compute) {
-  if (compute == v1::ACTION_KIND_FORWARD) {
-    return {v1::CHANNEL_KIND_ACTIVATION, v1::ACTION_KIND_SEND_FORWARD, v1::ACTION_KIND_RECV_FORWARD};
+void NumberChannels(const LoweringContext& context, ChannelPlans& plans) {
+  std::vector<uint32_t> num_channels(static_cast<size_t>(context.table.workers_size()));
+  for (ChannelPlan& channel : plans.channels) {
+    channel.index_at_sender = num_channels[channel.spec.from_worker_rank()]++;
+    channel.index_at_receiver =
+        channel.is_local() ? channel.index_at_sender : num_channels[channel.spec.to_worker_rank()]++;
   }
-  return {v1::CHANNEL_KIND_GRADIENT, v1::ACTION_KIND_SEND_BACKWARD, v1::ACTION_KIND_RECV_BACKWARD};
-}
-bool IsForwardOrInput(const v1::Action& action) {
-  return action.kind() == v1::ACTION_KIND_FORWARD || action.kind() == v1::ACTION_KIND_BACKWARD_INPUT;
 }
 
-// The receives of one worker, as its instructions consume them.
-class ReceivePlacement {
- public:
-  ReceivePlacement(const LoweringContext& context, const Programs& programs, v1::StageProgram& program)
-      : context_(context), program_(program) {
-    for (int channel = 0; channel < program.channels_size(); ++channel) {
-      const v1::ChannelSpec& spec = program.channels(channel);
-      if (spec.to_worker_rank() != program.worker_rank() || spec.kind() == v1::CHANNEL_KIND_TIE) continue;
-      incoming_[static_cast<uint32_t>(channel)].order = SendOrder(programs[spec.from_worker_rank()], spec);
-    }
+// The channels that an action of the table sends and receives on; null: none.
+ChannelPlan* SendChannel(const LoweringContext& context, const v1::Action& action, ChannelPlans& plans) {
+  if (action.kind() == v1::ACTION_KIND_FORWARD && !context.IsLast(action.stage())) {
+    return &plans.Activation(action.stage());
   }
-
-  absl::Status Place() {
-    google::protobuf::RepeatedPtrField<v1::Instruction> before;
-    before.Swap(program_.mutable_instructions());
-    for (const auto& [channel, incoming] : incoming_) {
-      for (size_t n = 0; n < std::min<size_t>(context_.options.credit_window, incoming.order.size()); ++n) {
-        AddReceive(channel, n);
-      }
-    }
-    for (v1::Instruction& instruction : before) STAGECOACH_RETURN_IF_ERROR(PlaceAfter(instruction));
-    return absl::OkStatus();
+  if (action.kind() == v1::ACTION_KIND_BACKWARD_INPUT && action.stage() > 0) return &plans.Gradient(action.stage() - 1);
+  return nullptr;
+}
+ChannelPlan* RecvChannel(const LoweringContext& context, const v1::Action& action, ChannelPlans& plans) {
+  if (action.kind() == v1::ACTION_KIND_FORWARD && action.stage() > 0) return &plans.Activation(action.stage() - 1);
+  if (action.kind() == v1::ACTION_KIND_BACKWARD_INPUT && !context.IsLast(action.stage())) {
+    return &plans.Gradient(action.stage());
   }
+  return nullptr;
+}
 
- private:
-  struct Incoming {
-    std::vector<uint32_t> order;  // micro-batches, as the sender sends them
-    size_t num_consumed = 0;
-  };
-
-  static std::vector<uint32_t> SendOrder(const v1::StageProgram& sender, const v1::ChannelSpec& channel) {
-    std::vector<uint32_t> order;
-    for (const v1::Instruction& instruction : sender.instructions()) {
-      const v1::Action& action = instruction.action();
-      if (action.stage() != channel.from_stage() || !IsForwardOrInput(action)) continue;
-      if (KindOfTransfer(action.kind()).channel == channel.kind()) order.push_back(action.micro_batch());
-    }
-    return order;
+absl::Status AddConsumer(const v1::Action& action, uint32_t index, ChannelPlan& channel) {
+  const size_t n = channel.consumer.size();
+  if (n >= channel.order.size() || channel.order[n] != action.micro_batch()) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        ActionText(action), " takes transfer ", n, " of its channel, but stage ", channel.spec.from_stage(),
+        " does not send that micro-batch as number ", n, "; a channel is first in, first out"));
   }
+  channel.consumer.push_back(index);
+  return absl::OkStatus();
+}
 
-  bool Consumes(const v1::Action& action) const {
-    return (action.kind() == v1::ACTION_KIND_FORWARD && action.stage() > 0) ||
-           (action.kind() == v1::ACTION_KIND_BACKWARD_INPUT && !context_.IsLast(action.stage()));
+ScheduleProblem ProblemOf(const LoweringContext& context) {
+  ScheduleProblem problem;
+  problem.num_workers = static_cast<uint32_t>(context.table.workers_size());
+  problem.num_chunks = context.num_stages() / std::max(1u, problem.num_workers);
+  problem.num_micro_batches = context.table.num_micro_batches();
+  for (const v1::StagePlan& stage : context.plan.stages()) {
+    problem.cost_of_stage.push_back(
+        {stage.forward_seconds(), stage.backward_input_seconds(), stage.backward_weight_seconds()});
+    // A plan without times: all stages alike.
+    if (stage.forward_seconds() <= 0) return problem.cost_of_stage.clear(), problem;
   }
+  return problem;
+}
 
-  absl::Status PlaceAfter(v1::Instruction& instruction) {
-    const v1::Action& action = instruction.action();
-    if (!Consumes(action)) {
-      *program_.add_instructions() = instruction;
-      return absl::OkStatus();
-    }
-    const bool is_forward = action.kind() == v1::ACTION_KIND_FORWARD;
-    const uint32_t from = is_forward ? action.stage() - 1 : action.stage() + 1;
-    const uint32_t channel = ChannelIndex(program_, KindOfTransfer(action.kind()).channel, from);
-    Incoming& incoming = incoming_[channel];
-    const size_t n = incoming.num_consumed++;
-    if (n >= incoming.order.size() || incoming.order[n] != action.micro_batch()) {
-      return absl::InvalidArgumentError(
-          absl::StrCat(ActionText(action), " takes transfer ", n, " of its channel, but stage ", from,
-                       " does not send that micro-batch as number ", n, "; a channel is first in, first out"));
-    }
-    instruction.set_recv_channel(channel);
-    instruction.set_recv_slot(static_cast<int32_t>(n % context_.options.credit_window));
-    *program_.add_instructions() = instruction;
-    const size_t next = n + context_.options.credit_window;
-    if (next < incoming.order.size()) AddReceive(channel, next);
-    return absl::OkStatus();
+// The last place in the receiver's row at which a receive is posted no later than the sender issues the transfer.
+uint32_t PredictedPost(const std::vector<TimedAction>& receiver, double issued, uint32_t consumer) {
+  const auto after = std::upper_bound(receiver.begin(), receiver.end(), issued,
+                                      [](double time, const TimedAction& timed) { return time < timed.end; });
+  return std::min(static_cast<uint32_t>(after - receiver.begin()), consumer);
+}
+
+// Posts that have been made, and not yet read, at a time.
+uint32_t MostOutstanding(const ChannelPlan& channel) {
+  size_t most = 0;
+  size_t num_read = 0;
+  for (size_t n = 0; n < channel.post_before.size(); ++n) {
+    while (channel.consumer[num_read] < channel.post_before[n]) ++num_read;
+    most = std::max(most, n + 1 - num_read);
   }
-
-  void AddReceive(uint32_t channel, size_t n) {
-    const v1::ChannelSpec& spec = program_.channels(static_cast<int>(channel));
-    const v1::ActionKind kind =
-        spec.kind() == v1::CHANNEL_KIND_ACTIVATION ? v1::ACTION_KIND_RECV_FORWARD : v1::ACTION_KIND_RECV_BACKWARD;
-    v1::Instruction recv = MakeInstruction(kind, spec.to_stage(), incoming_[channel].order[n]);
-    recv.set_channel(channel);
-    recv.set_sequence(n);
-    recv.set_recv_slot(static_cast<int32_t>(n % context_.options.credit_window));
-    *program_.add_instructions() = recv;
-  }
-
-  const LoweringContext& context_;
-  v1::StageProgram& program_;
-  std::map<uint32_t, Incoming> incoming_;  // by channel index
-};
+  return static_cast<uint32_t>(most);
+}
 
 }  // namespace
 
-absl::Status PlaceChannels(const LoweringContext& context, Programs& programs) {
-  STAGECOACH_ASSIGN_OR_RETURN(const std::vector<v1::ChannelSpec> channels, ChannelsOfPipeline(context));
-  for (const v1::ChannelSpec& channel : channels) {
-    if (channel.from_worker_rank() == channel.to_worker_rank()) {
-      return absl::InvalidArgumentError(absl::StrCat("stages ", channel.from_stage(), " and ", channel.to_stage(),
-                                                     " exchange tensors and are both on worker ",
-                                                     channel.to_worker_rank(), "; place them on different workers"));
+absl::StatusOr<ChannelPlans> PlanChannels(const LoweringContext& context) {
+  STAGECOACH_ASSIGN_OR_RETURN(ChannelPlans plans, MakeChannels(context));
+  NumberChannels(context, plans);
+  for (const v1::WorkerActions& row : context.table.workers()) {
+    for (int i = 0; i < row.actions_size(); ++i) {
+      ChannelPlan* channel = SendChannel(context, row.actions(i), plans);
+      if (channel == nullptr || channel->is_local()) continue;
+      channel->order.push_back(row.actions(i).micro_batch());
+      channel->producer.push_back(static_cast<uint32_t>(i));
     }
-    *programs[channel.from_worker_rank()].add_channels() = channel;
-    *programs[channel.to_worker_rank()].add_channels() = channel;
   }
-  return absl::OkStatus();
+  for (const v1::WorkerActions& row : context.table.workers()) {
+    for (int i = 0; i < row.actions_size(); ++i) {
+      ChannelPlan* channel = RecvChannel(context, row.actions(i), plans);
+      if (channel == nullptr || channel->is_local()) continue;
+      STAGECOACH_RETURN_IF_ERROR(AddConsumer(row.actions(i), static_cast<uint32_t>(i), *channel));
+    }
+  }
+  return plans;
 }
 
-absl::Status PlaceReceives(const LoweringContext& context, Programs& programs) {
-  // From copies: a worker's receives depend on the order of its peers' compute actions alone.
-  const Programs compute = programs;
-  for (v1::StageProgram& program : programs) {
-    STAGECOACH_RETURN_IF_ERROR(ReceivePlacement(context, compute, program).Place());
+absl::Status PlaceReceives(const LoweringContext& context, ReceivePlacement placement, ChannelPlans& plans) {
+  const bool is_predicted = placement == ReceivePlacement::kPredicted;
+  Timeline timeline;
+  if (is_predicted) {
+    STAGECOACH_ASSIGN_OR_RETURN(timeline, Simulate(context.table, ProblemOf(context)));
+  }
+  // Sums of the same times in another order differ in their last bits, and such a difference is no lateness.
+  const double tolerance = 1e-9 * timeline.makespan;
+  const uint32_t window = std::min(context.options.credit_window, is_predicted ? UINT32_MAX : kMaxEarlyPosts);
+  for (ChannelPlan& channel : plans.channels) {
+    if (channel.is_local() || channel.spec.kind() == v1::CHANNEL_KIND_TIE) continue;
+    channel.post_before.clear();
+    for (size_t n = 0; n < channel.consumer.size(); ++n) {
+      uint32_t post = n < window ? 0 : channel.consumer[n - window] + 1;
+      if (is_predicted) {
+        const double issued = timeline.workers[channel.spec.from_worker_rank()][channel.producer[n]].end;
+        const std::vector<TimedAction>& receiver = timeline.workers[channel.spec.to_worker_rank()];
+        post = std::max(post, PredictedPost(receiver, issued + tolerance, channel.consumer[n]));
+      }
+      channel.post_before.push_back(post);
+    }
+    const auto num_transfers = std::max(1u, static_cast<uint32_t>(channel.order.size()));
+    channel.num_send_slots = std::min({is_predicted ? kSendSlots : kMaxEarlyPosts, window, num_transfers});
+    channel.spec.set_num_slots(std::max(channel.num_send_slots, MostOutstanding(channel)));
   }
   return absl::OkStatus();
-}
-
-void PlaceSends(const LoweringContext& context, Programs& programs) {
-  for (v1::StageProgram& program : programs) {
-    std::vector<uint64_t> next_sequence(static_cast<size_t>(program.channels_size()));
-    RewriteInstructions(program, [&](v1::Instruction& instruction, const Emit& emit) {
-      const v1::Action& action = instruction.action();
-      const bool sends = (action.kind() == v1::ACTION_KIND_FORWARD && !context.IsLast(action.stage())) ||
-                         (action.kind() == v1::ACTION_KIND_BACKWARD_INPUT && action.stage() > 0);
-      if (!sends) return emit(instruction);
-      const TransferKind kind = KindOfTransfer(action.kind());
-      const uint32_t channel = ChannelIndex(program, kind.channel, action.stage());
-      const uint64_t sequence = next_sequence[channel]++;
-      v1::Instruction send = MakeInstruction(kind.send, action.stage(), action.micro_batch());
-      send.set_channel(channel);
-      send.set_sequence(sequence);
-      send.set_send_slot(static_cast<int32_t>(sequence % context.options.credit_window));
-      instruction.set_send_channel(channel);
-      instruction.set_send_slot(send.send_slot());
-      emit(instruction);
-      emit(send);
-    });
-  }
 }
 
 }  // namespace stagecoach

@@ -18,7 +18,7 @@ absl::Status Verify(const VerifierInput& input) {
   }
   STAGECOACH_RETURN_IF_ERROR(VerifyTransfers(input, posts_of_worker));
   STAGECOACH_RETURN_IF_ERROR(VerifyTermination(input));
-  return VerifyMemory(input, shape);
+  return VerifyMemory(input);
 }
 
 }  // namespace stagecoach

@@ -42,7 +42,7 @@ absl::Status VerifyChannelSpecs(const VerifierInput& input, const PipelineShape&
 // Slots are aligned, inside the arena and large enough.
 absl::Status VerifySlots(const VerifierInput& input, const PipelineShape& shape);
 // What a plan says about memory is what graph and programs need, and not more than the limit.
-absl::Status VerifyMemory(const VerifierInput& input, const PipelineShape& shape);
+absl::Status VerifyMemory(const VerifierInput& input);
 
 // Micro-batches of the posts of one end of each of a program's channels, in order.
 using Posts = std::vector<std::vector<uint32_t>>;
@@ -60,6 +60,10 @@ inline ChannelKey KeyOf(const v1::ChannelSpec& channel) {
   return {static_cast<int>(channel.kind()), channel.from_stage(), channel.to_stage()};
 }
 std::string ChannelName(const v1::ChannelSpec& channel);  // "activation channel 0->1"
+// Between two stages of one worker: a buffer that one writes and the other reads, without a transfer.
+inline bool IsWithinWorker(const v1::ChannelSpec& channel) {
+  return channel.from_worker_rank() == channel.to_worker_rank();
+}
 
 template <typename... Parts>
 absl::Status Refuse(const Parts&... parts) {

@@ -91,10 +91,20 @@ bool AreEqual(const v1::ChannelSpec& a, const v1::ChannelSpec& b) {
          a.bytes_per_sample() == b.bytes_per_sample() && a.bytes() == b.bytes();
 }
 
-// Ends of channels that the stage takes part in.
-size_t NumChannelsOfStage(const PipelineShape& shape, uint32_t stage) {
-  const size_t num_neighbours = (stage > 0 ? 1u : 0u) + (stage + 1 < shape.num_stages ? 1u : 0u);
-  return num_neighbours * (shape.forward_only ? 1 : 2) + (shape.SendsTie(stage) ? 2 : 0);
+// Channels with an end at each worker, by rank.
+std::vector<size_t> NumChannelsOfWorkers(const VerifierInput& input, const PipelineShape& shape) {
+  std::vector<size_t> num_channels(input.programs.size());
+  const auto add = [&](uint32_t a, uint32_t b) {
+    const uint32_t from = input.plan.stages(static_cast<int>(a)).worker_rank();
+    const uint32_t to = input.plan.stages(static_cast<int>(b)).worker_rank();
+    // One in each direction, but for the gradient of a program that has none.
+    const size_t count = shape.forward_only ? 1 : 2;
+    num_channels[from] += count;
+    if (to != from) num_channels[to] += count;
+  };
+  for (uint32_t stage = 0; stage + 1 < shape.num_stages; ++stage) add(stage, stage + 1);
+  if (shape.SendsTie(shape.tie_lower_stage)) add(shape.tie_lower_stage, shape.tie_upper_stage);
+  return num_channels;
 }
 
 absl::Status VerifySlot(const v1::StageProgram& program, const v1::Slot& slot, uint64_t needed,
@@ -113,13 +123,7 @@ absl::Status VerifySlotList(const v1::StageProgram& program, const SlotList& slo
   return absl::OkStatus();
 }
 
-uint64_t Reserved(const SlotList& slots) {
-  uint64_t bytes = 0;
-  for (const v1::Slot& slot : slots) bytes += slot.bytes();
-  return bytes;
-}
-
-absl::Status VerifyStageMemory(const VerifierInput& input, const PipelineShape& shape, int stage) {
+absl::Status VerifyStageMemory(const VerifierInput& input, int stage) {
   const v1::StagePlan& stage_plan = input.plan.stages(stage);
   const v1::StageMemory& memory = stage_plan.memory_bytes();
   const StageElements elements = ElementsOfStage(input.graph, stage_plan.first_layer(), stage_plan.last_layer());
@@ -131,23 +135,7 @@ absl::Status VerifyStageMemory(const VerifierInput& input, const PipelineShape& 
   };
   STAGECOACH_RETURN_IF_ERROR(at_least("parameters", memory.parameters(), elements.values * kParameterBytes));
   STAGECOACH_RETURN_IF_ERROR(at_least("gradients", memory.gradients(), elements.accumulators * kParameterBytes));
-  STAGECOACH_RETURN_IF_ERROR(at_least("all kinds together", memory.total(), sum));
-  if (shape.forward_only) return absl::OkStatus();  // runs in the arena of the training program
-  const v1::StageProgram& program = input.programs[stage_plan.worker_rank()];
-  for (const v1::StageSlots& slots : program.stages()) {
-    if (slots.stage() != static_cast<uint32_t>(stage)) continue;
-    const uint64_t activations = Reserved(slots.load()) + Reserved(slots.saved()) + Reserved(slots.shared());
-    STAGECOACH_RETURN_IF_ERROR(at_least("activations", memory.activations(), activations));
-    STAGECOACH_RETURN_IF_ERROR(at_least("pending weights", memory.pending_weight(), Reserved(slots.pending())));
-  }
-  uint64_t receive = 0;
-  for (int i = 0; i < program.channels_size(); ++i) {
-    const bool is_of_stage = program.channels(i).from_stage() == static_cast<uint32_t>(stage) ||
-                             program.channels(i).to_stage() == static_cast<uint32_t>(stage);
-    if (is_of_stage) receive += Reserved(program.channel_slots(i).slots());
-  }
-  STAGECOACH_RETURN_IF_ERROR(at_least("transfer slots", memory.receive(), receive));
-  return at_least("scratch", memory.scratch(), program.scratch().bytes());
+  return at_least("all kinds together", memory.total(), sum);
 }
 
 }  // namespace
@@ -196,9 +184,9 @@ absl::StatusOr<PipelineShape> VerifyPlacement(const VerifierInput& input) {
 
 absl::Status VerifyChannelSpecs(const VerifierInput& input, const PipelineShape& shape) {
   std::map<ChannelKey, const v1::ChannelSpec*> other_ends;
+  const std::vector<size_t> num_channels = NumChannelsOfWorkers(input, shape);
   for (const v1::StageProgram& program : input.programs) {
-    size_t num_needed = 0;
-    for (const v1::StageSlots& stage : program.stages()) num_needed += NumChannelsOfStage(shape, stage.stage());
+    const size_t num_needed = num_channels[program.worker_rank()];
     if (num_needed != static_cast<size_t>(program.channels_size()) ||
         program.channel_slots_size() != program.channels_size()) {
       return Refuse("worker ", program.worker_rank(), " has ", program.channels_size(), " channels, ",
@@ -209,7 +197,7 @@ absl::Status VerifyChannelSpecs(const VerifierInput& input, const PipelineShape&
       STAGECOACH_ASSIGN_OR_RETURN(const v1::ChannelSpec needed, NeededChannel(input, shape, channel));
       const v1::ChannelSpec* other = other_ends.try_emplace(KeyOf(channel), &channel).first->second;
       const bool is_here =
-          (channel.from_worker_rank() == program.worker_rank()) != (channel.to_worker_rank() == program.worker_rank());
+          channel.from_worker_rank() == program.worker_rank() || channel.to_worker_rank() == program.worker_rank();
       if (!is_here || ++seen[KeyOf(channel)] > 1 || channel.num_slots() == 0 || !AreEqual(channel, needed) ||
           !AreEqual(channel, *other)) {
         return Refuse("worker ", program.worker_rank(), ": the ", ChannelName(channel),
@@ -233,9 +221,12 @@ absl::Status VerifySlots(const VerifierInput& input, const PipelineShape& shape)
     for (int i = 0; i < program.channels_size(); ++i) {
       const v1::ChannelSpec& channel = program.channels(i);
       const SlotList& slots = program.channel_slots(i).slots();
-      if (static_cast<uint32_t>(slots.size()) != channel.num_slots()) {
+      // A buffer that is sent from is waited for before it is written again, so that posts are as many as buffers.
+      // Receives are counted; they take turns in as many buffers as one likes.
+      const bool sends = channel.from_worker_rank() == program.worker_rank();
+      if (slots.empty() || (sends && static_cast<uint32_t>(slots.size()) > channel.num_slots())) {
         return Refuse("worker ", program.worker_rank(), ": the ", ChannelName(channel), " has ", slots.size(),
-                      " buffers for ", channel.num_slots(), " slots");
+                      " buffers for ", channel.num_slots(), " posts");
       }
       STAGECOACH_RETURN_IF_ERROR(VerifySlotList(program, slots, channel.bytes(), "transfer"));
     }
@@ -243,13 +234,14 @@ absl::Status VerifySlots(const VerifierInput& input, const PipelineShape& shape)
   return absl::OkStatus();
 }
 
-absl::Status VerifyMemory(const VerifierInput& input, const PipelineShape& shape) {
+absl::Status VerifyMemory(const VerifierInput& input) {
   std::vector<uint64_t> arena(input.programs.size());
   std::vector<uint64_t> total(input.programs.size());
   for (int stage = 0; stage < input.plan.stages_size(); ++stage) {
-    STAGECOACH_RETURN_IF_ERROR(VerifyStageMemory(input, shape, stage));
+    STAGECOACH_RETURN_IF_ERROR(VerifyStageMemory(input, stage));
     const v1::StageMemory& memory = input.plan.stages(stage).memory_bytes();
     const uint32_t worker = input.plan.stages(stage).worker_rank();
+    // Slots share bytes, so that what counts of the kinds is their sum.
     arena[worker] += memory.activations() + memory.pending_weight() + memory.receive() + memory.scratch();
     total[worker] += memory.total();
   }

@@ -21,7 +21,9 @@ class LiveRanges {
     end_of_.emplace(slot.offset(), slot.offset() + slot.bytes());
     return true;
   }
-  void Remove(const v1::Slot& slot) { end_of_.erase(slot.offset()); }
+  void Remove(const v1::Slot& slot) {
+    if (slot.bytes() > 0) end_of_.erase(slot.offset());
+  }
 
  private:
   std::map<uint64_t, uint64_t> end_of_;  // by start
@@ -29,7 +31,8 @@ class LiveRanges {
 
 enum class Content { kNothing, kWritten, kInFlight };
 
-// What a slot holds, of which micro-batch. A send slot stays in flight until an F or I waits for it.
+// What a slot holds, of which micro-batch. A send slot stays in flight until an F or I waits for it. A slot of a
+// channel within the worker is written by one stage and read by the other, and nothing is ever in flight.
 struct SlotState {
   Content content = Content::kNothing;
   uint32_t micro_batch = 0;
@@ -67,7 +70,10 @@ struct StageState {
 class ProgramWalk {
  public:
   ProgramWalk(const v1::StageProgram& program, const PipelineShape& shape)
-      : program_(program), shape_(shape), posts_(static_cast<size_t>(program.channels_size())) {
+      : program_(program),
+        shape_(shape),
+        num_unread_(static_cast<size_t>(program.channels_size())),
+        posts_(static_cast<size_t>(program.channels_size())) {
     for (const v1::StageSlots& slots : program.stages()) {
       stages_.emplace(slots.stage(), StageState(slots, shape.num_micro_batches));
     }
@@ -114,16 +120,19 @@ class ProgramWalk {
   absl::Status ConsumeRecv(const v1::Instruction& instruction);
   absl::Status UseScratch();
   absl::Status Post(const v1::Instruction& instruction);
+  absl::Status PostReceive(const v1::Instruction& instruction, uint32_t micro_batch);
 
   absl::Status CheckEnd(uint32_t stage, const StageState& state) const;
   absl::Status CheckChannelsAtEnd() const;
   bool IsReceiver(int channel) const { return program_.channels(channel).to_worker_rank() == program_.worker_rank(); }
+  bool IsLocal(uint32_t channel) const { return IsWithinWorker(program_.channels(static_cast<int>(channel))); }
 
   const v1::StageProgram& program_;
   const PipelineShape& shape_;
   std::map<uint32_t, StageState> stages_;
   std::vector<SlotTable> channels_;
   LiveRanges live_;
+  std::vector<uint32_t> num_unread_;  // by channel: receives that have been posted and not been read
   Posts posts_;
   int index_ = 0;
 };
@@ -279,6 +288,7 @@ absl::Status ProgramWalk::ConsumeRecv(const v1::Instruction& instruction) {
   if (action.kind() == v1::ACTION_KIND_FORWARD) kind = v1::CHANNEL_KIND_ACTIVATION;
   if (action.kind() == v1::ACTION_KIND_TIE_REDUCE) kind = v1::CHANNEL_KIND_TIE;
   STAGECOACH_RETURN_IF_ERROR(CheckChannel(instruction.recv_channel(), kind, false, action.stage()));
+  if (!IsLocal(instruction.recv_channel())) --num_unread_[instruction.recv_channel()];
   return ReadAndFree(channels_[instruction.recv_channel()], instruction.recv_slot(), action.micro_batch(), "receive");
 }
 
@@ -352,6 +362,7 @@ absl::Status ProgramWalk::Loss(const v1::Instruction& instruction, StageState& s
 }
 
 absl::Status ProgramWalk::Post(const v1::Instruction& instruction) {
+  if (IsLocal(instruction.channel())) return Error("posts on a channel that has both ends here");
   std::vector<uint32_t>& posts = posts_[instruction.channel()];
   if (instruction.sequence() != posts.size()) {
     return Error("is post ", posts.size(), " of the ",
@@ -375,14 +386,22 @@ absl::Status ProgramWalk::Send(const v1::Instruction& instruction) {
   return Post(instruction);
 }
 
+absl::Status ProgramWalk::PostReceive(const v1::Instruction& instruction, uint32_t micro_batch) {
+  const uint32_t channel = instruction.channel();
+  STAGECOACH_RETURN_IF_ERROR(Write(channels_[channel], instruction.recv_slot(), micro_batch, "receive"));
+  const v1::ChannelSpec& spec = program_.channels(static_cast<int>(channel));
+  if (++num_unread_[channel] > spec.num_slots()) {
+    return Error("is one post more than the ", spec.num_slots(), " that may be under way on the ", ChannelName(spec));
+  }
+  return Post(instruction);
+}
+
 absl::Status ProgramWalk::Recv(const v1::Instruction& instruction) {
   const v1::Action& action = instruction.action();
   const v1::ChannelKind kind =
       action.kind() == v1::ACTION_KIND_RECV_FORWARD ? v1::CHANNEL_KIND_ACTIVATION : v1::CHANNEL_KIND_GRADIENT;
   STAGECOACH_RETURN_IF_ERROR(CheckChannel(instruction.channel(), kind, false, action.stage()));
-  STAGECOACH_RETURN_IF_ERROR(
-      Write(channels_[instruction.channel()], instruction.recv_slot(), action.micro_batch(), "receive"));
-  return Post(instruction);
+  return PostReceive(instruction, action.micro_batch());
 }
 
 absl::Status ProgramWalk::Tie(const v1::Instruction& instruction, StageState& state) {
@@ -390,8 +409,7 @@ absl::Status ProgramWalk::Tie(const v1::Instruction& instruction, StageState& st
   if (!shape_.IsTied(action.stage()) || action.micro_batch() != 0) return Error("this stage has no such tie");
   if (action.kind() == v1::ACTION_KIND_RECV_TIE) {
     STAGECOACH_RETURN_IF_ERROR(CheckChannel(instruction.channel(), v1::CHANNEL_KIND_TIE, false, action.stage()));
-    STAGECOACH_RETURN_IF_ERROR(Write(channels_[instruction.channel()], instruction.recv_slot(), 0, "receive"));
-    return Post(instruction);
+    return PostReceive(instruction, 0);
   }
   if (state.num_weight_done != shape_.num_micro_batches) return Error("comes before the last W of its stage");
   if (state.tie_reduced) return Error("comes after the sum of both uses has been made");
@@ -399,8 +417,11 @@ absl::Status ProgramWalk::Tie(const v1::Instruction& instruction, StageState& st
     STAGECOACH_RETURN_IF_ERROR(CheckChannel(instruction.channel(), v1::CHANNEL_KIND_TIE, true, action.stage()));
     SlotTable& table = channels_[instruction.channel()];
     STAGECOACH_RETURN_IF_ERROR(Write(table, instruction.send_slot(), 0, "send"));
-    table.states[static_cast<size_t>(instruction.send_slot())].content = Content::kInFlight;
     state.tie_sent = true;
+    if (IsLocal(instruction.channel())) {
+      return instruction.sequence() == 0 ? absl::OkStatus() : Error("numbers what is no transfer");
+    }
+    table.states[static_cast<size_t>(instruction.send_slot())].content = Content::kInFlight;
     return Post(instruction);
   }
   if (shape_.SendsTie(action.stage())) {
@@ -450,7 +471,7 @@ absl::Status ProgramWalk::CheckChannelsAtEnd() const {
     for (const SlotState& slot : channels_[static_cast<size_t>(channel)].states) {
       if (slot.content != Content::kWritten) continue;
       return Refuse("worker ", program_.worker_rank(), ": the ", ChannelName(program_.channels(channel)), " ends with ",
-                    IsReceiver(channel) ? "a receive that nothing reads, of micro-batch "
+                    IsReceiver(channel) ? "a tensor that nothing reads, of micro-batch "
                                         : "a tensor that is never sent, of micro-batch ",
                     slot.micro_batch);
     }

@@ -39,7 +39,7 @@ class JointRun {
         const auto [found, is_new] = index_.try_emplace(KeyOf(spec), channels_.size());
         if (is_new) channels_.push_back({&spec, 0, 0});
         workers_[worker].channels.push_back(found->second);
-        workers_[worker].posted.emplace_back(spec.num_slots());
+        workers_[worker].posted.emplace_back(program.channel_slots(i).slots_size());
       }
     }
   }
@@ -71,19 +71,24 @@ class JointRun {
     return input_.programs[worker].instructions(workers_[worker].next);
   }
 
+  bool IsLocal(size_t worker, uint32_t channel) const {
+    return IsWithinWorker(*channels_[workers_[worker].channels[channel]].spec);
+  }
+
   // Posts that the next instruction of a worker still waits for: at most two.
   std::vector<Wait> WaitsOf(size_t worker) const {
     const v1::Instruction& instruction = Next(worker);
     const WorkerState& state = workers_[worker];
     std::vector<Wait> waits;
     if (IsSend(instruction.action().kind()) || IsRecv(instruction.action().kind())) return waits;
-    if (instruction.recv_slot() >= 0) {
+    if (instruction.recv_slot() >= 0 && !IsLocal(worker, instruction.recv_channel())) {
       const uint64_t sequence = *state.posted[instruction.recv_channel()][static_cast<size_t>(instruction.recv_slot())];
       const size_t channel = state.channels[instruction.recv_channel()];
       const ChannelState& ends = channels_[channel];
       if (ends.num_sends <= sequence) waits.push_back({ends.spec->from_worker_rank(), channel, true, sequence});
     }
-    if (instruction.send_slot() >= 0 && input_.sends == SendSemantics::kRendezvous) {
+    if (instruction.send_slot() >= 0 && input_.sends == SendSemantics::kRendezvous &&
+        !IsLocal(worker, instruction.send_channel())) {
       const std::optional<uint64_t> sequence =
           state.posted[instruction.send_channel()][static_cast<size_t>(instruction.send_slot())];
       const size_t channel = state.channels[instruction.send_channel()];

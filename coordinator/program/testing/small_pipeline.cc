@@ -4,9 +4,10 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
-#include "coordinator/program/lowering.h"
 #include "coordinator/program/stage_memory.h"
+#include "coordinator/schedule/compute_table.h"
 #include "coordinator/schedule/schedule.h"
+#include "coordinator/schedule/stage_placement.h"
 
 namespace stagecoach::testing {
 namespace {
@@ -68,22 +69,29 @@ absl::Status SmallPipeline::Verified(SendSemantics sends) const {
 }
 
 SmallPipeline MakeSmallPipeline(const std::string& schedule, const SmallPipelineOptions& options) {
-  SmallPipeline pipeline;
-  const uint32_t p = options.num_stages;
-  pipeline.graph = SmallGraph(p, options.tied);
   ScheduleProblem problem;
-  problem.num_workers = p;
+  problem.num_workers = options.num_stages / options.num_chunks;
+  problem.num_chunks = options.num_chunks;
   problem.num_micro_batches = options.num_micro_batches;
-  absl::StatusOr<v1::ComputeTable> table = (*FindSchedule(schedule))->Build(problem);
+  const absl::StatusOr<v1::ComputeTable> table = (*FindSchedule(schedule))->Build(problem);
   STAGECOACH_CHECK(table.ok());
-  pipeline.table = *std::move(table);
-  pipeline.plan.set_schedule(schedule);
-  pipeline.plan.set_num_micro_batches(options.num_micro_batches);
-  for (uint32_t stage = 0; stage < p; ++stage) {
+  return MakeSmallPipeline(*table, options);
+}
+
+SmallPipeline MakeSmallPipeline(const v1::ComputeTable& table, const SmallPipelineOptions& options) {
+  SmallPipeline pipeline;
+  const uint32_t num_stages = table.num_stages();
+  pipeline.graph = SmallGraph(num_stages, options.tied);
+  pipeline.table = table;
+  pipeline.plan.set_schedule(table.schedule());
+  pipeline.plan.set_num_micro_batches(table.num_micro_batches());
+  const absl::StatusOr<std::vector<uint32_t>> worker_of_stage = WorkersOfStages(table);
+  STAGECOACH_CHECK(worker_of_stage.ok());
+  for (uint32_t stage = 0; stage < num_stages; ++stage) {
     v1::StagePlan* stage_plan = pipeline.plan.add_stages();
-    stage_plan->set_worker_rank(stage);
+    stage_plan->set_worker_rank((*worker_of_stage)[stage]);
     stage_plan->set_first_layer(stage == 0 ? 0 : stage + 1);
-    stage_plan->set_last_layer(stage + 1 == p ? p + 2 : stage + 1);
+    stage_plan->set_last_layer(stage + 1 == num_stages ? num_stages + 2 : stage + 1);
   }
   absl::StatusOr<std::vector<v1::StageProgram>> programs =
       Lower(pipeline.table, pipeline.graph, pipeline.plan, {.credit_window = options.credit_window});
@@ -93,6 +101,24 @@ SmallPipeline MakeSmallPipeline(const std::string& schedule, const SmallPipeline
   FillStageMemory(pipeline.graph, pipeline.programs, {}, {.optimizer_bytes_per_element = kAdamBytesPerElement},
                   pipeline.plan);
   return pipeline;
+}
+
+v1::ComputeTable BreadthFirstTable(const std::vector<uint32_t>& worker_of_stage, uint32_t num_micro_batches) {
+  v1::ComputeTable table;
+  table.set_schedule("breadth_first");
+  table.set_num_stages(static_cast<uint32_t>(worker_of_stage.size()));
+  table.set_num_micro_batches(num_micro_batches);
+  const auto add_all = [&](v1::ActionKind kind, uint32_t stage) {
+    for (uint32_t i = 0; i < num_micro_batches; ++i) {
+      while (table.workers_size() <= static_cast<int>(worker_of_stage[stage])) table.add_workers();
+      Append(*table.mutable_workers(static_cast<int>(worker_of_stage[stage])), kind, stage, i);
+    }
+  };
+  const auto num_stages = static_cast<uint32_t>(worker_of_stage.size());
+  for (uint32_t stage = 0; stage < num_stages; ++stage) add_all(v1::ACTION_KIND_FORWARD, stage);
+  for (uint32_t stage = num_stages; stage > 0; --stage) add_all(v1::ACTION_KIND_BACKWARD_INPUT, stage - 1);
+  for (uint32_t stage = 0; stage < num_stages; ++stage) add_all(v1::ACTION_KIND_BACKWARD_WEIGHT, stage);
+  return table;
 }
 
 }  // namespace stagecoach::testing

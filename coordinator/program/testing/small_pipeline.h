@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/program/lowering.h"
 #include "coordinator/program/verifier.h"
 #include "stagecoach/v1/plan.pb.h"
 #include "stagecoach/v1/program.pb.h"
@@ -16,10 +17,11 @@ namespace stagecoach::testing {
 v1::ModelGraph SmallGraph(uint32_t num_blocks, bool tied);
 
 struct SmallPipelineOptions {
-  uint32_t num_stages = 1;
+  uint32_t num_stages = 1;  // of all workers
+  uint32_t num_chunks = 1;  // of each worker
   uint32_t num_micro_batches = 1;
   bool tied = true;
-  uint32_t credit_window = 2;
+  uint32_t credit_window = LoweringOptions().credit_window;
 };
 
 // One block on each stage, lowered; memory of the plan filled in.
@@ -32,6 +34,12 @@ struct SmallPipeline {
   absl::Status Verified(SendSemantics sends = SendSemantics::kRendezvous) const;
 };
 SmallPipeline MakeSmallPipeline(const std::string& schedule, const SmallPipelineOptions& options);
+// Of a table of one's own; reads of the options what the table does not say.
+SmallPipeline MakeSmallPipeline(const v1::ComputeTable& table, const SmallPipelineOptions& options);
+
+// All forwards of a stage, stage after stage, then all its I, in the opposite order, then all W: an order that runs
+// with the stages placed anywhere.
+v1::ComputeTable BreadthFirstTable(const std::vector<uint32_t>& worker_of_stage, uint32_t num_micro_batches);
 
 }  // namespace stagecoach::testing
 

@@ -1,13 +1,16 @@
 #include "coordinator/program/testing/symbolic_run.h"
 
 #include <algorithm>
+#include <climits>
 #include <cstddef>
 #include <map>
 #include <optional>
+#include <random>
 #include <tuple>
 
 #include "absl/strings/str_cat.h"
 #include "common/action_text.h"
+#include "common/memory_layout.h"
 
 namespace stagecoach::testing {
 namespace {
@@ -47,6 +50,7 @@ struct Post {
 struct Edge {
   std::vector<Post> sends, recvs;  // number n of one is matched with number n of the other
   uint32_t num_slots = 0;
+  uint64_t bytes = 0;  // that travel
 };
 
 struct Worker {
@@ -70,6 +74,7 @@ class Run {
       for (const v1::ChannelSpec& spec : programs[i].channels()) {
         Edge& edge = edges_[{static_cast<int>(spec.kind()), spec.from_stage(), spec.to_stage()}];
         edge.num_slots = spec.num_slots();
+        edge.bytes = AlignUp(spec.bytes());
         worker.edges.push_back(&edge);
       }
       for (const v1::StageSlots& stage : programs[i].stages()) {
@@ -79,12 +84,7 @@ class Run {
   }
 
   SymbolicOutcome Finish() {
-    for (bool progress = true; progress && outcome_.problem.empty();) {
-      progress = false;
-      for (size_t i = 0; i < workers_.size(); ++i) {
-        progress |= Advance(options_.first_worker_last ? workers_.size() - 1 - i : i);
-      }
-    }
+    while (outcome_.problem.empty() && (options_.seed.has_value() ? RunAtRandom() : RunInOrder())) continue;
     for (const Worker& worker : workers_) {
       if (worker.next < worker.program->instructions_size()) Problem(worker, "waits for ever");
     }
@@ -103,10 +103,35 @@ class Run {
         absl::StrCat("worker ", worker.program->worker_rank(), " at instruction ", worker.next, ": ", what);
   }
 
-  bool Advance(size_t index) {
+  bool RunInOrder() {
+    bool progress = false;
+    for (size_t i = 0; i < workers_.size(); ++i) {
+      progress |= Advance(options_.first_worker_last ? workers_.size() - 1 - i : i, INT_MAX);
+    }
+    return progress;
+  }
+
+  // Each worker has its turn once, so that no progress means that all wait.
+  bool RunAtRandom() {
+    std::vector<size_t> order(workers_.size());
+    for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::shuffle(order.begin(), order.end(), random_);
+    bool progress = false;
+    for (const size_t index : order) {
+      for (auto& [key, edge] : edges_) {
+        const size_t num_ready = std::min(edge.sends.size(), edge.recvs.size());
+        if (num_ready > 0 && random_() % 2 == 0) Complete(edge, random_() % num_ready);
+      }
+      progress |= Advance(index, 1 + static_cast<int>(random_() % 4));
+    }
+    return progress;
+  }
+
+  bool Advance(size_t index, int most) {
     Worker& worker = workers_[index];
     const int before = worker.next;
-    while (outcome_.problem.empty() && worker.next < worker.program->instructions_size()) {
+    while (outcome_.problem.empty() && worker.next < worker.program->instructions_size() &&
+           worker.next - before < most) {
       const v1::Instruction& instruction = worker.program->instructions(worker.next);
       if (!HasValidIndices(worker, instruction)) {
         Problem(worker, "names what does not exist");
@@ -151,6 +176,11 @@ class Run {
            in_transfer(instruction.send_slot(), SendChannel(instruction));
   }
 
+  bool IsLocal(const Worker& worker, uint32_t channel) const {
+    const v1::ChannelSpec& spec = worker.program->channels(static_cast<int>(channel));
+    return spec.from_worker_rank() == spec.to_worker_rank();
+  }
+
   // Number of the last post in a slot of a channel of this worker.
   std::optional<size_t> LastPost(const Worker& worker, uint32_t channel, int32_t slot, bool is_send) const {
     const auto found = worker.last_post.find({channel, slot, is_send});
@@ -159,7 +189,7 @@ class Run {
 
   bool InputsAreThere(Worker& worker, const v1::Instruction& instruction) {
     if (IsPost(instruction.action().kind())) return true;
-    if (instruction.recv_slot() >= 0) {
+    if (instruction.recv_slot() >= 0 && !IsLocal(worker, instruction.recv_channel())) {
       const std::optional<size_t> n = LastPost(worker, instruction.recv_channel(), instruction.recv_slot(), false);
       if (!n.has_value()) {
         Problem(worker, "waits for a receive that was not posted");
@@ -167,7 +197,7 @@ class Run {
       }
       if (!Complete(*worker.edges[instruction.recv_channel()], *n)) return false;
     }
-    if (instruction.send_slot() < 0) return true;
+    if (instruction.send_slot() < 0 || IsLocal(worker, instruction.send_channel())) return true;
     const std::optional<size_t> n = LastPost(worker, instruction.send_channel(), instruction.send_slot(), true);
     return !n.has_value() || Complete(*worker.edges[instruction.send_channel()], *n);
   }
@@ -186,26 +216,35 @@ class Run {
     if (send.micro_batch != recv.micro_batch) Problem(workers_[recv.worker], "receives what it did not expect");
     Memory& from = workers_[send.worker].memory;
     Memory& to = workers_[recv.worker].memory;
-    for (uint64_t i = 0; i < recv.slot.bytes() / kGranuleBytes; ++i) {
+    for (uint64_t i = 0; i < edge.bytes / kGranuleBytes; ++i) {
       to.granules[recv.slot.offset() / kGranuleBytes + i] = from.granules[send.slot.offset() / kGranuleBytes + i];
     }
   }
 
+  bool IsPrompt() const { return options_.copies_early && !options_.seed.has_value(); }
+
+  // Of a slot's bytes those that the channel's tensors fill.
+  v1::Slot ChannelSlot(const Worker& worker, uint32_t channel, int32_t index) const {
+    v1::Slot slot = worker.program->channel_slots(static_cast<int>(channel)).slots(index);
+    slot.set_bytes(std::min(slot.bytes(), worker.edges[channel]->bytes));
+    return slot;
+  }
+
   void PostTransfer(size_t index, const v1::Instruction& instruction, bool is_send) {
     Worker& worker = workers_[index];
-    Edge& edge = *worker.edges[instruction.channel()];
     const int32_t slot = is_send ? instruction.send_slot() : instruction.recv_slot();
     if (slot < 0) return Problem(worker, "posts without a buffer");
+    if (IsLocal(worker, instruction.channel())) return Problem(worker, "posts to itself");
+    Edge& edge = *worker.edges[instruction.channel()];
     std::vector<Post>& posts = is_send ? edge.sends : edge.recvs;
     const auto outstanding =
         std::count_if(posts.begin(), posts.end(), [](const Post& post) { return !post.is_copied; });
-    if (options_.copies_early && outstanding >= static_cast<int64_t>(edge.num_slots)) {
+    if (IsPrompt() && outstanding >= static_cast<int64_t>(edge.num_slots)) {
       return Problem(worker, "has more posts outstanding than the channel has slots");
     }
     worker.last_post[{instruction.channel(), slot, is_send}] = posts.size();
-    posts.push_back({index, worker.program->channel_slots(static_cast<int>(instruction.channel())).slots(slot),
-                     instruction.action().micro_batch()});
-    if (options_.copies_early) Complete(edge, posts.size() - 1);
+    posts.push_back({index, ChannelSlot(worker, instruction.channel(), slot), instruction.action().micro_batch()});
+    if (IsPrompt()) Complete(edge, posts.size() - 1);
   }
 
   void Execute(size_t index, const v1::Instruction& instruction);
@@ -213,6 +252,7 @@ class Run {
   void Compute(Worker& worker, const v1::Instruction& instruction);
 
   const SymbolicRunOptions options_;
+  std::minstd_rand random_{options_.seed.value_or(1)};
   std::vector<Worker> workers_;
   std::map<std::tuple<int, uint32_t, uint32_t>, Edge> edges_;
   uint32_t num_stages_ = 0;
@@ -234,10 +274,9 @@ void Run::Execute(size_t index, const v1::Instruction& instruction) {
       return Compute(worker, instruction);
     case v1::ACTION_KIND_SEND_TIE:
       if (instruction.send_slot() < 0) return Problem(worker, "posts without a buffer");
-      worker.memory.Write(
-          worker.program->channel_slots(static_cast<int>(instruction.channel())).slots(instruction.send_slot()),
-          worker.accumulator[action.stage()]);
-      return PostTransfer(index, instruction, true);
+      worker.memory.Write(ChannelSlot(worker, instruction.channel(), instruction.send_slot()),
+                          worker.accumulator[action.stage()]);
+      return IsLocal(worker, instruction.channel()) ? void() : PostTransfer(index, instruction, true);
     case v1::ACTION_KIND_SEND_FORWARD:
     case v1::ACTION_KIND_SEND_BACKWARD:
       return PostTransfer(index, instruction, true);
@@ -268,7 +307,7 @@ uint64_t Run::ReadInputs(const Worker& worker, const v1::Instruction& instructio
   const v1::ActionKind kind = instruction.action().kind();
   read(instruction.load_slot(), slots.load());
   if (instruction.recv_slot() >= 0) {
-    read(instruction.recv_slot(), worker.program->channel_slots(static_cast<int>(instruction.recv_channel())).slots());
+    value = Mix(value, worker.memory.Read(ChannelSlot(worker, instruction.recv_channel(), instruction.recv_slot())));
   }
   if (kind == v1::ACTION_KIND_BACKWARD_INPUT) read(instruction.saved_slot(), slots.saved());
   if (kind != v1::ACTION_KIND_FORWARD) read(instruction.shared_slot(), slots.shared());
@@ -292,8 +331,7 @@ void Run::Compute(Worker& worker, const v1::Instruction& instruction) {
   }
   if (action.kind() == v1::ACTION_KIND_BACKWARD_INPUT) write(instruction.pending_slot(), slots.pending(), 3);
   if (instruction.send_slot() >= 0) {
-    write(instruction.send_slot(), worker.program->channel_slots(static_cast<int>(instruction.send_channel())).slots(),
-          4);
+    worker.memory.Write(ChannelSlot(worker, instruction.send_channel(), instruction.send_slot()), Mix(result, 4));
   }
   if (action.kind() == v1::ACTION_KIND_BACKWARD_WEIGHT) {
     worker.accumulator[action.stage()] = Mix(worker.accumulator[action.stage()], result);
@@ -301,6 +339,19 @@ void Run::Compute(Worker& worker, const v1::Instruction& instruction) {
 }
 
 }  // namespace
+
+std::vector<SymbolicOutcome> RunInManyOrders(std::span<const v1::StageProgram> programs) {
+  constexpr uint32_t kNumRandom = 4;
+  std::vector<SymbolicOutcome> outcomes;
+  for (const bool copies_early : {true, false}) {
+    for (const bool first_worker_last : {true, false}) {
+      outcomes.push_back(
+          RunSymbolically(programs, {.copies_early = copies_early, .first_worker_last = first_worker_last}));
+    }
+  }
+  for (uint32_t seed = 1; seed <= kNumRandom; ++seed) outcomes.push_back(RunSymbolically(programs, {.seed = seed}));
+  return outcomes;
+}
 
 SymbolicOutcome RunSymbolically(std::span<const v1::StageProgram> programs, const SymbolicRunOptions& options) {
   return Run(programs, options).Finish();

@@ -2,6 +2,7 @@
 #define STAGECOACH_COORDINATOR_PROGRAM_TESTING_SYMBOLIC_RUN_H_
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <utility>
@@ -22,6 +23,8 @@ struct SymbolicOutcome {
 
 // Where a transport and a machine are free to choose.
 struct SymbolicRunOptions {
+  // Workers take turns at random, a few instructions each, and data moves at random moments; the others are not read.
+  std::optional<uint32_t> seed = std::nullopt;
   bool copies_early = true;        // data moves as soon as both ends are posted, or only when somebody waits for it
   bool first_worker_last = false;  // which worker runs as far as it can before the others
 };
@@ -29,6 +32,9 @@ struct SymbolicRunOptions {
 // An executor and a transport of rendezvous for tests: what program.proto says, on an arena of real offsets, knowing
 // nothing of the verifier. An instruction that no executor could run ends the run with a problem.
 SymbolicOutcome RunSymbolically(std::span<const v1::StageProgram> programs, const SymbolicRunOptions& options);
+
+// With each choice of the options, and with some seeds.
+std::vector<SymbolicOutcome> RunInManyOrders(std::span<const v1::StageProgram> programs);
 
 }  // namespace stagecoach::testing
 
