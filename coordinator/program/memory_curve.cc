@@ -1,0 +1,53 @@
+#include "coordinator/program/memory_curve.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace stagecoach {
+namespace {
+
+struct Shape {
+  uint32_t num_stages = 1;
+  bool forward_only = true;
+};
+
+Shape ShapeOf(const Timeline& timeline) {
+  Shape shape;
+  for (const std::vector<TimedAction>& row : timeline.workers) {
+    for (const TimedAction& timed : row) {
+      shape.num_stages = std::max(shape.num_stages, timed.action.stage() + 1);
+      shape.forward_only &= timed.action.kind() == v1::ACTION_KIND_FORWARD;
+    }
+  }
+  return shape;
+}
+
+}  // namespace
+
+std::vector<std::vector<MemoryPoint>> MemoryCurves(const Timeline& timeline) {
+  const Shape shape = ShapeOf(timeline);
+  const double unit = static_cast<double>(timeline.workers.size()) / shape.num_stages;
+  std::vector<std::vector<MemoryPoint>> curves;
+  for (const std::vector<TimedAction>& row : timeline.workers) {
+    std::vector<MemoryPoint>& points = curves.emplace_back();
+    int held = 0;
+    int pending = 0;
+    const auto change = [&](double seconds, int held_more, int pending_more) {
+      if (held_more == 0 && pending_more == 0) return;
+      held += held_more;
+      pending += pending_more;
+      points.push_back({seconds, held * unit, pending * unit});
+    };
+    for (const TimedAction& timed : row) {
+      const v1::ActionKind kind = timed.action.kind();
+      const bool is_forward = kind == v1::ACTION_KIND_FORWARD;
+      const bool ends_micro_batch = kind == v1::ACTION_KIND_BACKWARD_WEIGHT || kind == v1::ACTION_KIND_BACKWARD;
+      const bool makes_pending = kind == v1::ACTION_KIND_BACKWARD_INPUT || kind == v1::ACTION_KIND_BACKWARD;
+      change(timed.start, is_forward ? 1 : 0, makes_pending ? 1 : 0);
+      change(timed.end, ends_micro_batch || (is_forward && shape.forward_only) ? -1 : 0, ends_micro_batch ? -1 : 0);
+    }
+  }
+  return curves;
+}
+
+}  // namespace stagecoach
