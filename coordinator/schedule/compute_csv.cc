@@ -3,6 +3,9 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/action_text.h"
+#include "common/status_macros.h"
+#include "coordinator/schedule/action_sheet.h"
+#include "coordinator/schedule/sheet_checks.h"
 
 namespace stagecoach {
 
@@ -13,6 +16,11 @@ std::string ComputeCsv(const v1::ComputeTable& table) {
     absl::StrAppend(&csv, absl::StrJoin(worker.actions(), ",", append_cell), "\n");
   }
   return csv;
+}
+
+absl::StatusOr<v1::ComputeTable> ParseComputeCsv(absl::string_view text, absl::string_view schedule) {
+  STAGECOACH_ASSIGN_OR_RETURN(const ActionSheet sheet, ReadActionCsv(text));
+  return TableOfSheet(sheet, schedule);
 }
 
 }  // namespace stagecoach
