@@ -52,6 +52,7 @@ TEST(TableTextTest, BothLevelsOfEveryScheduleSurviveBeingPrintedAndRead) {
   std::mt19937 random(5);
   std::uniform_real_distribution<double> seconds(1e-9, 1e9);
   for (const Schedule* schedule : AllSchedules()) {
+    if (schedule->name() == "auto") continue;  // searches for seconds
     for (const uint32_t p : {1u, 2u, 4u}) {
       for (const uint32_t m : {1u, 5u}) {
         const v1::ComputeTable table = Table(*schedule, p, m);

@@ -11,7 +11,12 @@
 
 namespace stagecoach {
 
-enum class SendSemantics { kRendezvous, kBuffered };
+// When a send is complete.
+enum class SendSemantics {
+  kRendezvous,  // once its receive is posted; its worker goes on meanwhile, and waits where it needs the buffer again
+  kBuffered,    // at once
+  kBlocking,    // once its receive is posted, and its worker does not go on before: programs of other systems
+};
 
 struct VerifierInput {
   std::span<const v1::StageProgram> programs;  // by worker rank

