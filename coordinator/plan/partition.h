@@ -5,36 +5,38 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "stagecoach/v1/job.pb.h"
-#include "stagecoach/v1/plan.pb.h"
+#include "coordinator/plan/partition_problem.h"
 
 namespace stagecoach {
 
-// Layers [first, last] of one stage.
-struct LayerRange {
-  uint32_t first = 0;
-  uint32_t last = 0;
-  bool operator==(const LayerRange&) const = default;
-};
-using StagePartition = std::vector<LayerRange>;  // [num_stages], in pipeline order
-
-struct PartitionProblem {
-  std::vector<double> cost_of_layer;     // time of forward and backward, any unit
-  std::vector<uint64_t> boundary_bytes;  // [num_layers] crossing a cut after the layer
-  std::vector<bool> is_block;            // [num_layers] every stage must hold at least one of these
-  std::vector<double> speed_of_stage;    // [num_stages] a stage's time is its cost / its speed
+struct Partition {
+  StagePartition stages;
+  std::vector<std::vector<uint32_t>> recomputed_layers;  // [num_stages] ascending
+  double bottleneck_seconds = 0;   // of one micro-batch on the slowest worker: all its stages, recomputation included
+  double lower_bound_seconds = 0;  // no partition that fits is faster; equal to the bottleneck when `is_optimal`
+  bool is_optimal = false;         // nothing is better
 };
 
-// The contiguous partition whose slowest stage is fastest; among those the one with the fewest boundary bytes, then the
-// one with the earliest cuts. Exact: dynamic programming over layers, O(num_stages x num_layers^2). Pure.
-// INVALID_ARGUMENT: no stage, or more stages than blocks (with both numbers).
-absl::StatusOr<StagePartition> BalancedPartition(const PartitionProblem& problem);
+// Cuts the layers into contiguous stages that fit their workers' memory. The best partition has the fastest slowest
+// worker; of those the fastest slowest stage; of those the fewest bytes behind cuts between workers; of those the one
+// in which the first worker has the fewest layers on its first stage, then on its second one, then the second worker,
+// and so on (in a loop, first the one whose later chunks begin earliest): with one stage per worker, the earliest cuts.
+// A worker recomputes layers only when it must, those that take the least time (CheapestRecomputation; the saved bytes
+// of one micro-batch, and the shared ones of those whose weight gradient is pending, are then needed anyway).
+//
+// What is exact: with one stage per worker, everything (dynamic programming, num_workers x num_layers^2 moves at most).
+// With two to kMaxSearchedChunks, everything as long as the search needs at most some 10 million moves a pass, as it
+// does for tens of layers; `is_optimal` says whether it did. Beyond, a local optimum (partition_descent.h) with a lower
+// bound, and RESOURCE_EXHAUSTED may then be wrong. Where a knapsack is thinned (recomputation.h), `is_optimal` holds
+// but for that.
+//
+// Pure. INVALID_ARGUMENT: see CheckPartitionProblem. RESOURCE_EXHAUSTED: no partition fits; memory_shortfall.h
+// says what is lacking.
+absl::StatusOr<Partition> BalancedPartition(const PartitionProblem& problem);
 
-// Cuts a graph as a specification asks: `auto` balanced by analytic cost, `even` in equal numbers of blocks (the first
-// stages take what is left over), or a list of blocks per stage. What comes before the first block goes with it, what
-// comes after the last one likewise. INVALID_ARGUMENT as above, or a list that does not fit the stages or the blocks.
-absl::StatusOr<StagePartition> PartitionGraph(const v1::ModelGraph& graph, const v1::PartitionSpec& spec,
-                                              const std::vector<double>& speed_of_stage);
+// The least recomputation with which given stages fit, with the bounds of that very cut. The problem has passed
+// CheckPartitionProblem; the stages cover its layers. RESOURCE_EXHAUSTED: they do not fit.
+absl::StatusOr<Partition> PartitionOfStages(const PartitionProblem& problem, const StagePartition& stages);
 
 }  // namespace stagecoach
 

@@ -1,161 +1,178 @@
 #include "coordinator/plan/partition.h"
 
 #include <algorithm>
+#include <limits>
 #include <numeric>
-#include <optional>
-#include <random>
-#include <string>
-#include <tuple>
 #include <vector>
 
-#include "coordinator/program/testing/small_pipeline.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace stagecoach {
 namespace {
 
-using ::testing::AllOf;
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
-// (bottleneck, boundary bytes, cuts): smaller is better.
-using Quality = std::tuple<double, uint64_t, std::vector<uint32_t>>;
-
-std::optional<Quality> QualityOf(const PartitionProblem& problem, const StagePartition& partition) {
-  Quality quality{0, 0, {}};
-  for (size_t stage = 0; stage < partition.size(); ++stage) {
-    double cost = 0;
-    bool holds_block = false;
-    for (size_t layer = partition[stage].first; layer <= partition[stage].last; ++layer) {
-      cost += problem.cost_of_layer[layer];
-      holds_block |= problem.is_block[layer];
-    }
-    if (!holds_block) return std::nullopt;
-    std::get<0>(quality) = std::max(std::get<0>(quality), cost / problem.speed_of_stage[stage]);
-    if (stage + 1 == partition.size()) continue;
-    std::get<1>(quality) += problem.boundary_bytes[partition[stage].last];
-    std::get<2>(quality).push_back(partition[stage].last);
-  }
-  return quality;
+PartitionProblem EqualLayers(size_t num_layers, size_t num_workers) {
+  return {.layers = std::vector<LayerLoad>(num_layers, {.forward_seconds = 1, .boundary_bytes = 1}),
+          .workers = std::vector<WorkerCapacity>(num_workers)};
 }
 
-// All ways to put num_stages - 1 cuts between layers.
-std::optional<Quality> BruteForce(const PartitionProblem& problem) {
-  const size_t n = problem.cost_of_layer.size();
-  std::optional<Quality> best;
-  for (uint32_t cuts = 0; cuts < (1u << (n - 1)); ++cuts) {
-    if (static_cast<size_t>(__builtin_popcount(cuts)) + 1 != problem.speed_of_stage.size()) continue;
-    StagePartition partition;
-    uint32_t first = 0;
-    for (uint32_t layer = 0; layer < n; ++layer) {
-      if (layer + 1 < n && (cuts >> layer & 1u) == 0) continue;
-      partition.push_back({first, layer});
-      first = layer + 1;
-    }
-    const std::optional<Quality> quality = QualityOf(problem, partition);
-    if (quality.has_value() && (!best.has_value() || *quality < *best)) best = quality;
+// The most layers in a stage of each worker, summed over its stages, in turn.
+std::vector<uint32_t> LayersOfWorkers(const PartitionProblem& problem, const Partition& partition) {
+  std::vector<uint32_t> layers(problem.workers.size());
+  for (uint32_t stage = 0; stage < partition.stages.size(); ++stage) {
+    const auto num_workers = static_cast<uint32_t>(problem.workers.size());
+    const LayerRange range = partition.stages[stage];
+    layers[WorkerOfStage(problem.placement, num_workers, stage)] += range.last - range.first + 1;
   }
-  return best;
+  return layers;
 }
 
-TEST(PartitionTest, NoPartitionIsBetterThanTheBalancedOne) {
-  std::mt19937 random(3);
-  int num_impossible = 0;
-  for (int trial = 0; trial < 2000; ++trial) {
-    PartitionProblem problem;
-    const size_t n = 1 + random() % 10;
-    for (size_t i = 0; i < n; ++i) {
-      problem.cost_of_layer.push_back(
-          static_cast<double>(random() % 6));  // whole numbers, so that sums are exact and ties are many
-      problem.boundary_bytes.push_back(random() % 3);
-      problem.is_block.push_back(random() % 4 != 0);
+// Fills stage after stage up to a bottleneck: optimal for costs in a row.
+double LeastBottleneck(const std::vector<double>& costs, size_t num_stages) {
+  double low = *std::max_element(costs.begin(), costs.end());
+  double high = std::accumulate(costs.begin(), costs.end(), 0.0);
+  while (low < high) {  // whole numbers
+    const double middle = low + static_cast<double>(static_cast<int64_t>((high - low) / 2));
+    size_t stages = 1;
+    double stage = 0;
+    for (const double cost : costs) {
+      if (stage + cost > middle) ++stages, stage = 0;
+      stage += cost;
     }
-    const size_t num_stages = 1 + random() % 5;
-    for (size_t i = 0; i < num_stages; ++i)
-      problem.speed_of_stage.push_back(trial % 2 == 0 ? 1 : static_cast<double>(1u << random() % 3));
-    const absl::StatusOr<StagePartition> partition = BalancedPartition(problem);
-    const std::optional<Quality> best = BruteForce(problem);
-    ASSERT_EQ(partition.ok(), best.has_value()) << partition.status();
-    if (!best.has_value()) {
-      ++num_impossible;
-      continue;
-    }
-    ASSERT_EQ(QualityOf(problem, *partition), best);
-    ASSERT_EQ(partition->front().first, 0u);
-    ASSERT_EQ(partition->back().last, n - 1);
+    (stages <= num_stages ? high : low) = stages <= num_stages ? middle : middle + 1;
   }
-  EXPECT_GT(num_impossible, 50);
-  EXPECT_LT(num_impossible, 1500);
+  return high;
+}
+
+TEST(PartitionTest, TransformersWithLargeHeadsAreCutAsWellAsCanBe) {
+  for (const size_t num_blocks : {24, 32, 48, 61, 80}) {
+    for (const double head : {1, 3, 6, 12}) {
+      std::vector<double> costs(num_blocks + 2, 100);
+      costs.front() = 5;
+      costs.back() = 100 * head;
+      PartitionProblem problem{.layers = {}, .workers = {}};
+      for (const double cost : costs) problem.layers.push_back({.forward_seconds = cost});
+      for (const size_t num_workers : {2, 4, 8, 16}) {
+        problem.workers.resize(num_workers);
+        const absl::StatusOr<Partition> partition = BalancedPartition(problem);
+        ASSERT_TRUE(partition.ok()) << partition.status();
+        EXPECT_EQ(partition->bottleneck_seconds, LeastBottleneck(costs, num_workers));
+        EXPECT_TRUE(partition->is_optimal);
+      }
+    }
+  }
 }
 
 TEST(PartitionTest, TwoHundredLayersOverSixtyFourStagesAreExact) {
-  PartitionProblem problem;
-  problem.cost_of_layer.assign(200, 1);
-  problem.boundary_bytes.assign(200, 1);
-  problem.is_block.assign(200, true);
-  problem.speed_of_stage.assign(64, 1);
-  const absl::StatusOr<StagePartition> partition = BalancedPartition(problem);
+  const absl::StatusOr<Partition> partition = BalancedPartition(EqualLayers(200, 64));
   ASSERT_TRUE(partition.ok());
-  EXPECT_EQ(std::get<0>(*QualityOf(problem, *partition)), 4);
+  EXPECT_EQ(partition->bottleneck_seconds, 4);
+  EXPECT_TRUE(partition->is_optimal);
 }
 
-TEST(PartitionTest, RefusesMoreLayersThanItCanBalance) {
-  PartitionProblem problem;
-  problem.cost_of_layer.assign(10001, 1);
-  problem.boundary_bytes.assign(10001, 1);
-  problem.is_block.assign(10001, true);
-  problem.speed_of_stage.assign(2, 1);
-  EXPECT_EQ(BalancedPartition(problem).status().code(), absl::StatusCode::kInvalidArgument);
+TEST(PartitionTest, TimesThatAreNoWholeNumbersTieAsWell) {
+  PartitionProblem problem = EqualLayers(9, 3);
+  for (LayerLoad& layer : problem.layers) layer.forward_seconds = 0.1;
+  EXPECT_THAT(BalancedPartition(problem)->stages, ElementsAre(LayerRange{0, 2}, LayerRange{3, 5}, LayerRange{6, 8}));
 }
 
 TEST(PartitionTest, FasterWorkersTakeMoreLayers) {
-  PartitionProblem problem;
-  problem.cost_of_layer.assign(9, 1);
-  problem.boundary_bytes.assign(9, 1);
-  problem.is_block.assign(9, true);
-  problem.speed_of_stage = {1, 2};
-  EXPECT_THAT(*BalancedPartition(problem), ElementsAre(LayerRange{0, 2}, LayerRange{3, 8}));
+  PartitionProblem problem = EqualLayers(9, 2);
+  problem.workers[1].speed = 2;
+  EXPECT_THAT(BalancedPartition(problem)->stages, ElementsAre(LayerRange{0, 2}, LayerRange{3, 8}));
 }
 
-v1::PartitionSpec Spec(v1::PartitionSpec::Kind kind, const std::vector<uint32_t>& num_blocks = {}) {
-  v1::PartitionSpec spec;
-  spec.set_kind(kind);
-  for (const uint32_t blocks : num_blocks) spec.add_num_blocks(blocks);
-  return spec;
+TEST(PartitionTest, SmallerWorkersTakeFewerLayers) {
+  PartitionProblem problem = EqualLayers(9, 3);
+  for (LayerLoad& layer : problem.layers) layer.state_bytes = 10;
+  problem.workers[1].memory_bytes = 15;
+  EXPECT_THAT(BalancedPartition(problem)->stages, ElementsAre(LayerRange{0, 3}, LayerRange{4, 4}, LayerRange{5, 8}));
 }
 
-TEST(PartitionTest, EvenAndListedPartitionsCountBlocks) {
-  const v1::ModelGraph graph = testing::SmallGraph(5, true);  // embedding, blocks 1..5, norm 6, head 7
-  EXPECT_THAT(*PartitionGraph(graph, Spec(v1::PartitionSpec::KIND_EVEN), {1, 1}),
-              ElementsAre(LayerRange{0, 3}, LayerRange{4, 7}));
-  EXPECT_THAT(*PartitionGraph(graph, Spec(v1::PartitionSpec::KIND_EVEN), {1}), ElementsAre(LayerRange{0, 7}));
-  EXPECT_THAT(*PartitionGraph(graph, Spec(v1::PartitionSpec::KIND_LAYERS, {1, 3, 1}), {1, 1, 1}),
-              ElementsAre(LayerRange{0, 1}, LayerRange{2, 4}, LayerRange{5, 7}));
+// In 1f1b the first stage holds the activations of all stages' micro-batches, the last one those of one.
+TEST(PartitionTest, MicroBatchesInFlightCountAgainstTheMemory) {
+  PartitionProblem problem = EqualLayers(8, 2);
+  for (LayerLoad& layer : problem.layers) layer.saved_bytes = 10;
+  problem.slots = {{.saved = 2}, {.saved = 1}};
+  for (WorkerCapacity& worker : problem.workers) worker.memory_bytes = 60;
+  EXPECT_THAT(BalancedPartition(problem)->stages, ElementsAre(LayerRange{0, 2}, LayerRange{3, 7}));
+  for (WorkerCapacity& worker : problem.workers) worker.memory_bytes = 49;
+  EXPECT_EQ(BalancedPartition(problem).status().code(), absl::StatusCode::kResourceExhausted);
 }
 
-TEST(PartitionTest, RefusesListsThatDoNotFit) {
-  const v1::ModelGraph graph = testing::SmallGraph(5, true);
-  const auto refusal = [&graph](const std::vector<uint32_t>& list, size_t num_stages) {
-    const absl::StatusOr<StagePartition> partition =
-        PartitionGraph(graph, Spec(v1::PartitionSpec::KIND_LAYERS, list), std::vector<double>(num_stages, 1));
-    EXPECT_EQ(partition.status().code(), absl::StatusCode::kInvalidArgument);
-    return std::string(partition.status().message());
-  };
-  EXPECT_THAT(refusal({2, 2}, 2), AllOf(HasSubstr("[2, 2] sums to 4"), HasSubstr("num_hidden_layers is 5")));
-  EXPECT_THAT(refusal({2, 3}, 3), HasSubstr("is for 2 stages, and there are 3"));
-  EXPECT_THAT(refusal({0, 5}, 2), HasSubstr("without a block"));
-  EXPECT_THAT(refusal({4294967295, 6}, 2), HasSubstr("sums to 4294967301"));
-}
-
-TEST(PartitionTest, RefusesMoreStagesThanBlocks) {
-  const v1::ModelGraph graph = testing::SmallGraph(3, true);
-  for (const auto kind : {v1::PartitionSpec::KIND_AUTO, v1::PartitionSpec::KIND_EVEN, v1::PartitionSpec::KIND_LAYERS}) {
-    const absl::StatusOr<StagePartition> partition = PartitionGraph(graph, Spec(kind), {1, 1, 1, 1});
-    EXPECT_EQ(partition.status().code(), absl::StatusCode::kInvalidArgument);
-    EXPECT_THAT(std::string(partition.status().message()), HasSubstr("4 stages for 3 transformer blocks"));
+TEST(PartitionTest, OnlyAsManyLayersAreRecomputedAsTheMemoryNeeds) {
+  PartitionProblem problem = EqualLayers(8, 2);
+  for (LayerLoad& layer : problem.layers) {
+    layer.saved_bytes = 10;
+    layer.recompute_seconds = 0.25;
   }
-  EXPECT_FALSE(PartitionGraph(graph, Spec(v1::PartitionSpec::KIND_AUTO), {}).ok());
+  problem.slots = {{.saved = 3}, {.saved = 1}};
+  problem.workers[0].memory_bytes = 85;  // four layers hold 120, 20 less for each that is recomputed
+  const absl::StatusOr<Partition> partition = BalancedPartition(problem);
+  ASSERT_TRUE(partition.ok()) << partition.status();
+  EXPECT_THAT(partition->stages, ElementsAre(LayerRange{0, 3}, LayerRange{4, 7}));
+  EXPECT_EQ(partition->recomputed_layers[0].size(), 2u);
+  EXPECT_THAT(partition->recomputed_layers[1], IsEmpty());
+  EXPECT_EQ(partition->bottleneck_seconds, 4.5);
+}
+
+// A large head leaves the last stage no block too many: the worker of a V that has it has less on its other stage.
+TEST(PartitionTest, StagesOfAWorkerAreBalancedTogether) {
+  PartitionProblem problem = EqualLayers(14, 4);
+  problem.layers.push_back({.forward_seconds = 2, .is_block = false});
+  problem.num_chunks = 2;
+  problem.placement = StagePlacement::kV;
+  const absl::StatusOr<Partition> down_and_up = BalancedPartition(problem);
+  ASSERT_TRUE(down_and_up.ok());
+  EXPECT_EQ(down_and_up->bottleneck_seconds, 4);
+  EXPECT_EQ(down_and_up->stages.front(), (LayerRange{0, 0}));
+  EXPECT_THAT(LayersOfWorkers(problem, *down_and_up), ElementsAre(3, 4, 4, 4));
+  problem.placement = StagePlacement::kLoop;
+  const absl::StatusOr<Partition> loop = BalancedPartition(problem);
+  ASSERT_TRUE(loop.ok());
+  EXPECT_EQ(loop->bottleneck_seconds, 4);
+  EXPECT_THAT(LayersOfWorkers(problem, *loop), ElementsAre(4, 4, 4, 3));
+  for (const Partition* partition : {&*down_and_up, &*loop}) {
+    EXPECT_TRUE(partition->is_optimal);
+    for (const LayerRange stage : partition->stages) EXPECT_LE(stage.last - stage.first, 2u);
+  }
+}
+
+TEST(PartitionTest, ManyChunksAreCutWellWithoutAProof) {
+  PartitionProblem problem = EqualLayers(96, 8);
+  problem.layers.push_back({.forward_seconds = 3, .is_block = false});
+  problem.num_chunks = 6;
+  const absl::StatusOr<Partition> partition = BalancedPartition(problem);
+  ASSERT_TRUE(partition.ok()) << partition.status();
+  EXPECT_FALSE(partition->is_optimal);
+  EXPECT_EQ(partition->lower_bound_seconds, 99.0 / 8);
+  EXPECT_LE(partition->bottleneck_seconds, 14);
+}
+
+TEST(PartitionTest, RefusesWhatIsNoProblem) {
+  const auto code = [](const PartitionProblem& problem) { return BalancedPartition(problem).status().code(); };
+  EXPECT_EQ(code(EqualLayers(10001, 2)), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(EqualLayers(3, 4)), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(code(EqualLayers(3, 0)), absl::StatusCode::kInvalidArgument);
+  PartitionProblem problem = EqualLayers(8, 2);
+  problem.workers[1].speed = 0;
+  EXPECT_EQ(code(problem), absl::StatusCode::kInvalidArgument);
+  problem = EqualLayers(8, 2);
+  problem.layers[3].forward_seconds = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_EQ(code(problem), absl::StatusCode::kInvalidArgument);
+  problem = EqualLayers(8, 2);
+  problem.slots.resize(3);
+  EXPECT_EQ(code(problem), absl::StatusCode::kInvalidArgument);
+  problem = EqualLayers(8, 2);
+  problem.layers[0].state_bytes = uint64_t{1} << 62;
+  EXPECT_EQ(code(problem), absl::StatusCode::kInvalidArgument);
+  problem = EqualLayers(8, 2);
+  problem.num_chunks = 3;
+  problem.placement = StagePlacement::kV;
+  EXPECT_EQ(code(problem), absl::StatusCode::kInvalidArgument);
 }
 
 }  // namespace

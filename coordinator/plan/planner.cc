@@ -9,7 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/snapshots.h"
 #include "common/status_macros.h"
-#include "coordinator/plan/partition.h"
+#include "coordinator/plan/asked_partition.h"
+#include "coordinator/plan/layer_loads.h"
 #include "coordinator/program/lowering.h"
 #include "coordinator/program/stage_memory.h"
 #include "coordinator/program/verifier.h"
@@ -141,18 +142,19 @@ absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const std::vector<Wo
   STAGECOACH_ASSIGN_OR_RETURN(const Schedule* schedule, TrainingSchedule(spec.parallelism().schedule()));
   STAGECOACH_ASSIGN_OR_RETURN(const uint32_t num_micro_batches, NumMicroBatches(spec));
   STAGECOACH_ASSIGN_OR_RETURN(job.graph, BuildModelGraph(spec));
-  std::vector<double> speeds;
+  PartitionProblem cut{.layers = LayerLoadsOf(job.graph, {}), .workers = {}};
   std::vector<uint64_t> limits;
   for (size_t rank = 0; rank < num_stages; ++rank) {
-    speeds.push_back(workers[rank].flops_per_second);
+    cut.workers.push_back({.speed = workers[rank].flops_per_second});
     limits.push_back(workers[rank].memory_bytes == 0 ? UINT64_MAX : workers[rank].memory_bytes);
   }
-  STAGECOACH_ASSIGN_OR_RETURN(const StagePartition partition,
-                              PartitionGraph(job.graph, spec.parallelism().partition(), speeds));
+  STAGECOACH_ASSIGN_OR_RETURN(const Partition partition, PartitionAsAsked(cut, spec.parallelism().partition()));
 
   job.plan.set_schedule(std::string(schedule->name()));
   job.plan.set_num_micro_batches(num_micro_batches);
-  for (size_t stage = 0; stage < num_stages; ++stage) AddStage(job.graph, partition[stage], speeds[stage], job.plan);
+  for (size_t stage = 0; stage < num_stages; ++stage) {
+    AddStage(job.graph, partition.stages[stage], workers[stage].flops_per_second, job.plan);
+  }
   const ScheduleProblem problem = ProblemOf(job.plan);
   STAGECOACH_ASSIGN_OR_RETURN(job.table, schedule->Build(problem));
   STAGECOACH_ASSIGN_OR_RETURN(job.timeline, Simulate(job.table, problem));

@@ -1,0 +1,26 @@
+#ifndef STAGECOACH_COORDINATOR_PLAN_LAYER_LOADS_H_
+#define STAGECOACH_COORDINATOR_PLAN_LAYER_LOADS_H_
+
+#include <optional>
+#include <vector>
+
+#include "coordinator/plan/partition_problem.h"
+#include "coordinator/program/stage_memory.h"
+#include "stagecoach/v1/plan.pb.h"
+
+namespace stagecoach {
+
+// What the layers of a graph add to their stages, with FLOPs for seconds: the speed of a worker is then its FLOPs per
+// second. No layer can be recomputed, as long as workers cannot. The bytes are those that FillStageMemory finds, by
+// layer.
+std::vector<LayerLoad> LayerLoadsOf(const v1::ModelGraph& graph, const StateOptions& state);
+
+// The tied tensor of a graph, if it has one (an ill-formed tie counts as none: lowering refuses it).
+std::optional<TiedLayers> TiedLayersOf(const v1::ModelGraph& graph, const StateOptions& state);
+
+// Of one load slot: tokens and labels of a micro-batch.
+uint64_t LoadBytesOf(const v1::ModelGraph& graph);
+
+}  // namespace stagecoach
+
+#endif  // STAGECOACH_COORDINATOR_PLAN_LAYER_LOADS_H_

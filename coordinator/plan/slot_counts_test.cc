@@ -1,0 +1,61 @@
+#include "coordinator/plan/slot_counts.h"
+
+#include <string>
+#include <tuple>
+
+#include "coordinator/plan/layer_loads.h"
+#include "coordinator/plan/worker_loads.h"
+#include "coordinator/program/testing/small_pipeline.h"
+#include "coordinator/schedule/schedule.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace stagecoach {
+namespace {
+
+std::vector<StageSlotCounts> CountsOf(const std::string& schedule, uint32_t num_workers, uint32_t num_micro_batches) {
+  return SlotCountsOf(
+      *(*FindSchedule(schedule))->Build({.num_workers = num_workers, .num_micro_batches = num_micro_batches}), 2);
+}
+
+TEST(SlotCountsTest, StagesOf1f1bHoldAsManyMicroBatchesAsAreBehindThem) {
+  const std::vector<StageSlotCounts> counts = CountsOf("1f1b", 3, 8);
+  EXPECT_EQ(counts[0], (StageSlotCounts{.load = 1, .saved = 3, .shared = 3, .pending = 1, .transfers_behind = 4}));
+  EXPECT_EQ(counts[1],
+            (StageSlotCounts{.saved = 2, .shared = 2, .pending = 1, .transfers_before = 4, .transfers_behind = 4}));
+  EXPECT_EQ(counts[2], (StageSlotCounts{.load = 1, .saved = 1, .shared = 1, .pending = 1, .transfers_before = 4}));
+}
+
+TEST(SlotCountsTest, StagesOfGpipeHoldAllMicroBatches) {
+  for (const StageSlotCounts& counts : CountsOf("gpipe", 3, 8)) {
+    EXPECT_EQ(counts.saved, 8u);
+    EXPECT_EQ(counts.shared, 8u);
+    EXPECT_EQ(counts.pending, 1u);
+  }
+}
+
+constexpr StateOptions kState = {.optimizer_bytes_per_element = 8};  // of MakeSmallPipeline
+
+// What the partitioner reckons with is what the stages then have.
+TEST(SlotCountsTest, BytesOfAPartitionAreThoseOfItsPrograms) {
+  for (const auto& [schedule, num_stages, tied] : {std::tuple("1f1b", 3u, true), std::tuple("gpipe", 2u, false),
+                                                   std::tuple("1f1b", 1u, true), std::tuple("1f1b", 4u, false)}) {
+    const testing::SmallPipeline pipeline =
+        testing::MakeSmallPipeline(schedule, {.num_stages = num_stages, .num_micro_batches = 6, .tied = tied});
+    PartitionProblem problem{.layers = LayerLoadsOf(pipeline.graph, kState),
+                             .workers = std::vector<WorkerCapacity>(num_stages)};
+    problem.slots = SlotCountsOf(pipeline.table, 2);
+    problem.load_bytes = LoadBytesOf(pipeline.graph);
+    problem.tie = TiedLayersOf(pipeline.graph, kState);
+    const WorkerLoads loads(problem);
+    for (uint32_t stage = 0; stage < num_stages; ++stage) {
+      const v1::StagePlan& plan = pipeline.plan.stages(static_cast<int>(stage));
+      const LayerSpan span{plan.first_layer(), plan.last_layer() + 1};
+      EXPECT_EQ(loads.MemoryOf(stage, std::span(&span, 1)).needed_bytes, plan.memory_bytes().total())
+          << schedule << " stage " << stage << " of " << num_stages;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace stagecoach
