@@ -39,16 +39,19 @@ void PartitionSearch::AddStarts(Position position, uint32_t chunk) {
   }
 }
 
-// Whether the workers from `rank` on can do what is left, as far as a sum can tell.
+uint64_t PartitionSearch::TicksLeft(const Position& position) const {
+  uint64_t ticks = 0;
+  for (size_t tape = 0; tape < num_tapes(); ++tape) ticks += loads_.Ticks({position.first[tape], position.end[tape]});
+  return ticks;
+}
+
+// Whether the workers from `rank` on can do what is left, as far as sums can tell.
 bool PartitionSearch::MayEnd(uint32_t rank, const Position& position, double seconds) const {
   const uint32_t stages_of_tape = (loads_.num_workers() - rank) * (is_v_ ? 2 : 1);
-  uint64_t ticks = 0;
   for (size_t tape = 0; tape < num_tapes(); ++tape) {
-    const LayerSpan left{position.first[tape], position.end[tape]};
-    if (loads_.NumBlocks(left) < stages_of_tape) return false;
-    ticks += loads_.Ticks(left);
+    if (loads_.NumBlocks({position.first[tape], position.end[tape]}) < stages_of_tape) return false;
   }
-  return loads_.SecondsAtSpeedOne(ticks) <= seconds * speed_from_[rank] * kSlack;
+  return loads_.SecondsAtSpeedOne(TicksLeft(position)) <= seconds * speed_from_[rank] * kSlack;
 }
 
 template <typename Visit>
@@ -56,7 +59,29 @@ void PartitionSearch::ForEachMove(uint32_t rank, const Position& from, double se
   Move move;
   move.rank = rank;
   move.to = from;
+  const auto others = loads_.TicksWithin(seconds * speed_from_[rank + 1] * kSlack);
+  const uint64_t left = TicksLeft(from);
+  move.least_ticks = left > others ? left - others : 0;
   Choose(0, 0, seconds, move, visit);
+}
+
+// Of a stage of `chunk`: the last worker takes what is left (of a V, its first stage may end anywhere); a last chunk
+// makes up for what the others lack.
+uint32_t PartitionSearch::LeastLength(uint32_t chunk, uint64_t ticks, const Move& move) const {
+  const size_t tape = is_v_ ? 0 : chunk;
+  const bool from_end = is_v_ && chunk == 1;
+  const LayerSpan left{move.to.first[tape], move.to.end[tape]};
+  if (move.rank + 1 == loads_.num_workers() && (!is_v_ || from_end)) return left.end - left.first;
+  if (chunk + 1 < loads_.num_chunks() || ticks >= move.least_ticks) return 1;
+  uint32_t too_short = 0;
+  uint32_t enough = left.end - left.first;
+  while (too_short + 1 < enough) {
+    const uint32_t middle = (too_short + enough) / 2;
+    const LayerSpan span =
+        from_end ? LayerSpan{left.end - middle, left.end} : LayerSpan{left.first, left.first + middle};
+    (ticks + loads_.Ticks(span) < move.least_ticks ? too_short : enough) = middle;
+  }
+  return enough;
 }
 
 // Stages of `chunk`, the shortest first, each with everything that the later chunks may have.
@@ -72,9 +97,7 @@ void PartitionSearch::Choose(uint32_t chunk, uint64_t ticks, double seconds, Mov
   const bool from_end = is_v_ && chunk == 1;
   const Position before = move.to;
   const LayerSpan left{before.first[tape], before.end[tape]};
-  // The last worker takes what is left; of a V, its first stage may end anywhere.
-  const bool takes_all = move.rank + 1 == loads_.num_workers() && (!is_v_ || from_end);
-  for (uint32_t length = takes_all ? left.end - left.first : 1; length <= left.end - left.first; ++length) {
+  for (uint32_t length = LeastLength(chunk, ticks, move); length <= left.end - left.first; ++length) {
     ++num_moves_;
     const LayerSpan span =
         from_end ? LayerSpan{left.end - length, left.end} : LayerSpan{left.first, left.first + length};

@@ -56,16 +56,19 @@ class PartitionSearch {
   };
   struct Move {
     uint32_t rank = 0;
+    uint64_t least_ticks = 0;  // or the workers behind have more left than they can do
     Position to;
     std::array<LayerSpan, kMaxSearchedChunks> spans = {};  // [num_chunks]
   };
 
   size_t num_tapes() const { return is_v_ ? 1 : loads_.num_chunks(); }
   void AddStarts(Position position, uint32_t chunk);
+  uint64_t TicksLeft(const Position& position) const;
   bool MayEnd(uint32_t rank, const Position& position, double seconds) const;
   // All moves of one worker that take at most `seconds` and after which the others may.
   template <typename Visit>
   void ForEachMove(uint32_t rank, const Position& from, double seconds, const Visit& visit);
+  uint32_t LeastLength(uint32_t chunk, uint64_t ticks, const Move& move) const;
   template <typename Visit>
   void Choose(uint32_t chunk, uint64_t ticks, double seconds, Move& move, const Visit& visit);
   double WorkerSeconds(const Move& move) const;

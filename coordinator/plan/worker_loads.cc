@@ -81,6 +81,11 @@ std::vector<std::vector<LayerSpan>> WorkerLoads::SpansOf(const StagePartition& s
   return spans;
 }
 
+uint64_t WorkerLoads::TicksWithin(double seconds) const {
+  const double ticks = seconds / seconds_of_tick_;
+  return ticks < static_cast<double>(ticks_before_.back()) ? static_cast<uint64_t>(ticks) : ticks_before_.back();
+}
+
 double WorkerLoads::LeastSeconds() const {
   double speeds = 0;
   double fastest = 0;

@@ -38,6 +38,7 @@ class WorkerLoads {
   uint64_t Ticks(LayerSpan span) const { return ticks_before_[span.end] - ticks_before_[span.first]; }
   uint32_t NumBlocks(LayerSpan span) const { return blocks_before_[span.end] - blocks_before_[span.first]; }
   double SecondsAtSpeedOne(uint64_t ticks) const { return static_cast<double>(ticks) * seconds_of_tick_; }
+  uint64_t TicksWithin(double seconds) const;  // at speed 1
   // One expression, so that times compare without a tolerance.
   double Seconds(uint32_t rank, uint64_t ticks) const { return SecondsAtSpeedOne(ticks) / Speed(rank); }
   // Between these are the times of the slowest workers of all partitions.
