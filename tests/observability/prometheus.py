@@ -70,10 +70,17 @@ class Prometheus:
 
     def query(self, expression):
         """The result vector. An expression that is not valid raises."""
+        return self.result_of("/api/v1/query", query=expression)
+
+    def query_range(self, expression, start, end, step):
+        """The result matrix from `start` to `end` (seconds since the epoch), a value each `step` seconds."""
+        return self.result_of("/api/v1/query_range", query=expression, start=start, end=end, step=step)
+
+    def result_of(self, path, **parameters):
         try:
-            return json.loads(self.get("/api/v1/query", query=expression))["data"]["result"]
+            return json.loads(self.get(path, **parameters))["data"]["result"]
         except urllib.error.HTTPError as error:
-            raise AssertionError(f"{expression}\n{error.read().decode()}") from None
+            raise AssertionError(f"{parameters['query']}\n{error.read().decode()}") from None
 
     def series(self, selector):
         return json.loads(self.get("/api/v1/series", **{"match[]": selector}))["data"]
