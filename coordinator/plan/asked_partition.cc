@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "common/status_macros.h"
+#include "coordinator/plan/memory_shortfall.h"
 
 namespace stagecoach {
 namespace {
@@ -73,7 +74,10 @@ absl::StatusOr<Partition> PartitionAsAsked(const PartitionProblem& problem, cons
     default:
       return BalancedPartition(problem);
   }
-  return PartitionOfStages(problem, PartitionByBlocks(problem.layers, blocks_of_stage));
+  const StagePartition stages = PartitionByBlocks(problem.layers, blocks_of_stage);
+  absl::StatusOr<Partition> partition = PartitionOfStages(problem, stages);
+  if (!absl::IsResourceExhausted(partition.status())) return partition;
+  return ShortfallError(problem, ShortfallOfStages(problem, stages));
 }
 
 }  // namespace stagecoach

@@ -14,9 +14,6 @@ std::vector<LayerLoad> LayerLoadsOf(const v1::ModelGraph& graph, const StateOpti
     const v1::LayerCost& cost = graph.layers(i).cost();
     const StageElements elements = ElementsOfStage(graph, layer, layer);
     LayerLoad load;
-    load.forward_seconds = cost.forward_flops();
-    load.backward_input_seconds = cost.backward_input_flops();
-    load.backward_weight_seconds = cost.backward_weight_flops();
     load.is_block = graph.layers(i).kind() == v1::LAYER_KIND_TRANSFORMER_BLOCK;
     load.state_bytes = elements.values * (kParameterBytes + state.optimizer_bytes_per_element) +
                        elements.accumulators * kParameterBytes;

@@ -10,9 +10,8 @@
 
 namespace stagecoach {
 
-// What the layers of a graph add to their stages, with FLOPs for seconds: the speed of a worker is then its FLOPs per
-// second. No layer can be recomputed, as long as workers cannot. The bytes are those that FillStageMemory finds, by
-// layer.
+// The bytes that the layers of a graph add to their stages: those that FillStageMemory finds, by layer. Their seconds
+// are 0. No layer can be recomputed, as long as workers cannot.
 std::vector<LayerLoad> LayerLoadsOf(const v1::ModelGraph& graph, const StateOptions& state);
 
 // The tied tensor of a graph, if it has one (an ill-formed tie counts as none: lowering refuses it).

@@ -184,16 +184,35 @@ TEST(PlannerTest, CopiesOfTheStateArePlannedWhereCheckpointsAreWrittenBehindTrai
   EXPECT_EQ(PlanJob(spec, Workers(2))->plan.stages(0).memory_bytes().snapshot(), 0u);
 }
 
-TEST(PlannerTest, AStageThatDoesNotFitIsNamedWithBothNumbers) {
-  const absl::StatusOr<PlannedJob> fitting = PlanJob(TinySpec(), Workers(2));
-  ASSERT_TRUE(fitting.ok());
+TEST(PlannerTest, CutsAnotherWayWhenTheBestCutDoesNotFit) {
+  const absl::StatusOr<PlannedJob> best = PlanJob(TinySpec(), Workers(2));
+  ASSERT_TRUE(best.ok());
   uint64_t needed = 0;
-  for (const v1::StagePlan& stage : fitting->plan.stages()) needed = std::max(needed, stage.memory_bytes().total());
-  EXPECT_TRUE(PlanJob(TinySpec(), Workers(2, needed)).ok());
-  const absl::Status status = PlanJob(TinySpec(), Workers(2, needed - 1)).status();
+  for (const v1::StagePlan& stage : best->plan.stages()) needed = std::max(needed, stage.memory_bytes().total());
+  const absl::StatusOr<PlannedJob> other = PlanJob(TinySpec(), Workers(2, needed - 1));
+  ASSERT_TRUE(other.ok()) << other.status();
+  for (const v1::StagePlan& stage : other->plan.stages()) EXPECT_LT(stage.memory_bytes().total(), needed);
+  EXPECT_GT(other->plan.partition_imbalance_ratio(), best->plan.partition_imbalance_ratio());
+}
+
+TEST(PlannerTest, SaysWhatIsLackingAndWhatWouldHelp) {
+  constexpr uint64_t kMemory = 30'000'000;
+  const absl::Status status = PlanJob(TinySpec(), Workers(2, kMemory)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()),
-              AllOf(HasSubstr("stage "), HasSubstr(std::to_string(needed)), HasSubstr(std::to_string(needed - 1))));
+              AllOf(HasSubstr("stage "), HasSubstr(" has 30000000: "), HasSubstr("lacking; it fits with ")));
+}
+
+TEST(PlannerTest, NamesTheSchedulesThatItCompared) {
+  const absl::StatusOr<PlannedJob> job = PlanJob(TinySpec(), Workers(2));
+  ASSERT_TRUE(job.ok()) << job.status();
+  ASSERT_EQ(job->candidates.size(), 2u);
+  for (const ScheduleCandidate& candidate : job->candidates)
+    EXPECT_GE(candidate.step_seconds, job->plan.step_seconds());
+  const absl::StatusOr<PlannedJob> named = PlanJob(TinySpec({{"parallelism.schedule", "gpipe"}}), Workers(2));
+  ASSERT_TRUE(named.ok()) << named.status();
+  ASSERT_EQ(named->candidates.size(), 1u);
+  EXPECT_EQ(named->candidates[0].schedule, "gpipe");
 }
 
 }  // namespace

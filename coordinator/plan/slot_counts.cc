@@ -29,14 +29,14 @@ void Run(v1::ActionKind kind, Held& held, StageSlotCounts& peak) {
 
 }  // namespace
 
-std::vector<StageSlotCounts> SlotCountsOf(const v1::ComputeTable& table, uint32_t credit_window) {
+std::vector<StageSlotCounts> SlotCountsOf(const v1::ComputeTable& table) {
   std::vector<StageSlotCounts> counts(table.num_stages());
   std::vector<Held> held(table.num_stages());
   for (const v1::WorkerActions& row : table.workers()) {
     for (const v1::Action& action : row.actions()) Run(action.kind(), held[action.stage()], counts[action.stage()]);
   }
   // Down and up.
-  for (StageSlotCounts& stage : counts) stage.transfers_before = stage.transfers_behind = 2 * credit_window;
+  for (StageSlotCounts& stage : counts) stage.transfers_before = stage.transfers_behind = 2 * kTransferSlots;
   counts.front().transfers_before = 0;
   counts.back().transfers_behind = 0;
   // Tokens are copied by F; labels are read again by W.

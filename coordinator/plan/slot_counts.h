@@ -9,9 +9,14 @@
 
 namespace stagecoach {
 
-// How many slots of each lifetime the stages of a compute-only table need when it is lowered, with channels of
-// `credit_window` slots at each end. [table.num_stages()] The table's actions are of its stages.
-std::vector<StageSlotCounts> SlotCountsOf(const v1::ComputeTable& table, uint32_t credit_window);
+// Slots of one direction of a cut at one end that are reckoned with: one that is read or written, one that is under
+// way. Lowering gives a channel what its times need, which may be another number: what it needs altogether is then
+// compared with the worker's memory.
+inline constexpr uint32_t kTransferSlots = 2;
+
+// How many slots of each lifetime the stages of a compute-only table need when it is lowered: exact but for transfers.
+// [table.num_stages()] The table's actions are of its stages.
+std::vector<StageSlotCounts> SlotCountsOf(const v1::ComputeTable& table);
 
 }  // namespace stagecoach
 

@@ -1,0 +1,90 @@
+#include "coordinator/plan/cost_model.h"
+
+#include <algorithm>
+
+#include "common/snapshots.h"
+#include "coordinator/plan/layer_loads.h"
+#include "coordinator/program/tied_tensor.h"
+
+namespace stagecoach {
+namespace {
+
+uint64_t OptimizerBytesPerElement(const v1::OptimizerSpec& optimizer) {
+  constexpr uint64_t kMomentBytes = 4;
+  if (optimizer.name() == "adamw") return 2 * kMomentBytes;
+  return optimizer.momentum() > 0 ? kMomentBytes : 0;
+}
+
+uint32_t RankOf(const PartitionProblem& problem, size_t stage) {
+  return WorkerOfStage(problem.placement, static_cast<uint32_t>(problem.workers.size()), static_cast<uint32_t>(stage));
+}
+
+}  // namespace
+
+std::vector<LayerSeconds> AnalyticSeconds(const v1::ModelGraph& graph, const WorkerProfile& worker) {
+  std::vector<LayerSeconds> seconds;
+  // A pass that does nothing, as the head's I, is not made.
+  const auto time = [&worker](double flops) {
+    return flops > 0 ? worker.seconds_per_call + flops / worker.flops_per_second : 0;
+  };
+  for (const v1::LayerSpec& layer : graph.layers()) {
+    const v1::LayerCost& cost = layer.cost();
+    seconds.push_back(
+        {time(cost.forward_flops()), time(cost.backward_input_flops()), time(cost.backward_weight_flops())});
+  }
+  return seconds;
+}
+
+StateOptions StateOptionsOf(const v1::JobSpec& spec) {
+  return {.optimizer_bytes_per_element = OptimizerBytesPerElement(spec.optimizer()),
+          .takes_snapshots = TakesSnapshots(spec.checkpoint())};
+}
+
+PartitionProblem PartitionProblemOf(const v1::ModelGraph& graph, const std::vector<LayerSeconds>& seconds,
+                                    const StateOptions& state, const std::vector<WorkerProfile>& workers) {
+  PartitionProblem problem{.layers = LayerLoadsOf(graph, state),
+                           .workers = {},
+                           .load_bytes = LoadBytesOf(graph),
+                           .tie = TiedLayersOf(graph, state)};
+  for (size_t layer = 0; layer < seconds.size(); ++layer) {
+    problem.layers[layer].forward_seconds = seconds[layer].forward;
+    problem.layers[layer].backward_input_seconds = seconds[layer].backward_input;
+    problem.layers[layer].backward_weight_seconds = seconds[layer].backward_weight;
+  }
+  for (const WorkerProfile& worker : workers) {
+    WorkerCapacity& capacity = problem.workers.emplace_back();
+    capacity.speed = worker.flops_per_second / workers.front().flops_per_second;
+    if (worker.memory_bytes != 0) capacity.memory_bytes = worker.memory_bytes;
+  }
+  return problem;
+}
+
+std::vector<StageCost> StageCosts(const PartitionProblem& problem, const StagePartition& stages) {
+  std::vector<StageCost> costs;
+  for (size_t stage = 0; stage < stages.size(); ++stage) {
+    StageCost cost{0, 0, 0};
+    for (uint32_t layer = stages[stage].first; layer <= stages[stage].last; ++layer) {
+      cost.forward += problem.layers[layer].forward_seconds;
+      cost.backward_input += problem.layers[layer].backward_input_seconds;
+      cost.backward_weight += problem.layers[layer].backward_weight_seconds;
+    }
+    const double speed = problem.workers[RankOf(problem, stage)].speed;
+    costs.push_back({cost.forward / speed, cost.backward_input / speed, cost.backward_weight / speed});
+  }
+  return costs;
+}
+
+double UpdateSeconds(const v1::ModelGraph& graph, const StateOptions& state, const PartitionProblem& problem,
+                     const StagePartition& stages, const std::vector<WorkerProfile>& workers) {
+  // Parameters and moments are read and written, gradients read.
+  const uint64_t bytes_per_element = 2 * (kParameterBytes + state.optimizer_bytes_per_element) + kParameterBytes;
+  std::vector<double> seconds(workers.size());
+  for (size_t stage = 0; stage < stages.size(); ++stage) {
+    const uint64_t elements = ElementsOfStage(graph, stages[stage].first, stages[stage].last).values;
+    const uint32_t rank = RankOf(problem, stage);
+    seconds[rank] += static_cast<double>(elements * bytes_per_element) / workers[rank].update_bytes_per_second;
+  }
+  return *std::max_element(seconds.begin(), seconds.end());
+}
+
+}  // namespace stagecoach

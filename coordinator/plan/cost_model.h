@@ -1,0 +1,43 @@
+#ifndef STAGECOACH_COORDINATOR_PLAN_COST_MODEL_H_
+#define STAGECOACH_COORDINATOR_PLAN_COST_MODEL_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "coordinator/plan/partition_problem.h"
+#include "coordinator/plan/worker_profile.h"
+#include "coordinator/program/stage_memory.h"
+#include "coordinator/schedule/schedule.h"
+#include "stagecoach/v1/job.pb.h"
+#include "stagecoach/v1/plan.pb.h"
+
+namespace stagecoach {
+
+// Seconds of a full micro-batch in one layer.
+struct LayerSeconds {
+  double forward = 0;
+  double backward_input = 0;
+  double backward_weight = 0;
+};
+
+// From the FLOPs of a graph's layers. [num_layers]
+std::vector<LayerSeconds> AnalyticSeconds(const v1::ModelGraph& graph, const WorkerProfile& worker);
+
+// What a specification says about the state of the stages.
+StateOptions StateOptionsOf(const v1::JobSpec& spec);
+
+// The model and the workers as the partitioner sees them, a stage per worker and without slots: both are the
+// schedule's. Workers differ in speed as they differ in FLOPs per second; `seconds` are those of the first one.
+PartitionProblem PartitionProblemOf(const v1::ModelGraph& graph, const std::vector<LayerSeconds>& seconds,
+                                    const StateOptions& state, const std::vector<WorkerProfile>& workers);
+
+// Of every stage, on its worker. [num_stages]
+std::vector<StageCost> StageCosts(const PartitionProblem& problem, const StagePartition& stages);
+
+// Of the update of one worker's parameters at the end of a step, of the slowest worker.
+double UpdateSeconds(const v1::ModelGraph& graph, const StateOptions& state, const PartitionProblem& problem,
+                     const StagePartition& stages, const std::vector<WorkerProfile>& workers);
+
+}  // namespace stagecoach
+
+#endif  // STAGECOACH_COORDINATOR_PLAN_COST_MODEL_H_

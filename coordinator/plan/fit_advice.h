@@ -1,0 +1,22 @@
+#ifndef STAGECOACH_COORDINATOR_PLAN_FIT_ADVICE_H_
+#define STAGECOACH_COORDINATOR_PLAN_FIT_ADVICE_H_
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "coordinator/plan/job_cut.h"
+#include "coordinator/plan/worker_profile.h"
+#include "stagecoach/v1/job.pb.h"
+
+namespace stagecoach {
+
+// For a job that CutJob finds too large for its workers. RESOURCE_EXHAUSTED with what lacks how many bytes, and "it
+// fits with A, with B, or with C", where each is the smallest change of one kind with which it does:
+// parallelism.partition auto, parallelism.schedule auto, more workers (with the memory of the smallest), a smaller
+// training.micro_batch_size, checkpoint.async false. The number of workers is found by doubling and bisection: fewer
+// may do as well, where more workers need more memory each. Pure; plans the job some dozens of times.
+absl::Status DoesNotFit(const v1::JobSpec& spec, const std::vector<WorkerProfile>& workers, const PlanOptions& options);
+
+}  // namespace stagecoach
+
+#endif  // STAGECOACH_COORDINATOR_PLAN_FIT_ADVICE_H_
