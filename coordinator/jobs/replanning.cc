@@ -11,7 +11,10 @@ absl::StatusOr<v1::JobSpec> SpecOfSameCut(const v1::JobSpec& spec, const v1::Pla
   STAGECOACH_ASSIGN_OR_RETURN(const v1::ModelGraph graph, BuildModelGraph(spec));
   v1::JobSpec same = spec;
   v1::ParallelismSpec& parallelism = *same.mutable_parallelism();
-  parallelism.set_pipeline_parallel_degree(static_cast<uint32_t>(plan.stages_size()));
+  uint32_t num_workers = 0;
+  for (const v1::StagePlan& stage : plan.stages()) num_workers = std::max(num_workers, stage.worker_rank() + 1);
+  parallelism.set_pipeline_parallel_degree(num_workers);
+  parallelism.set_virtual_stages(static_cast<uint32_t>(plan.stages_size()) / num_workers);
   parallelism.set_schedule(plan.schedule());
   parallelism.mutable_partition()->set_kind(v1::PartitionSpec::KIND_LAYERS);
   parallelism.mutable_partition()->clear_num_blocks();

@@ -57,9 +57,14 @@ absl::StatusOr<std::vector<const Schedule*>> SchedulesOf(const v1::ParallelismSp
     if (RunsWith(*schedule, parallelism.virtual_stages())) schedules.push_back(schedule);
   }
   if (!schedules.empty()) return schedules;
+  if (is_auto) {
+    return absl::InvalidArgumentError(absl::StrCat("parallelism.virtual_stages is ", parallelism.virtual_stages(),
+                                                   ", with which no schedule runs that auto chooses from; name one"));
+  }
+  STAGECOACH_ASSIGN_OR_RETURN(const Schedule* schedule, FindSchedule(parallelism.schedule()));
   return absl::InvalidArgumentError(absl::StrCat("parallelism.virtual_stages is ", parallelism.virtual_stages(),
-                                                 ", with which ", is_auto ? "no schedule" : "this schedule",
-                                                 " runs; leave it at auto"));
+                                                 ", with which schedule ", schedule->name(),
+                                                 " does not run; it is made for ", schedule->default_chunks()));
 }
 
 }  // namespace

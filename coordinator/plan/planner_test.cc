@@ -8,7 +8,10 @@
 
 #include "common/layer_memory.h"
 #include "coordinator/program/lowering.h"
+#include "coordinator/schedule/schedule.h"
+#include "coordinator/schedule/stage_placement.h"
 #include "coordinator/spec/job_spec_parser.h"
+#include "coordinator/spec/virtual_stages.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -89,6 +92,68 @@ TEST(PlannerTest, NamesTheScheduleThatTheSpecificationAsksFor) {
   EXPECT_EQ(job->plan.schedule(), "gpipe");
   EXPECT_EQ(job->programs[0].schedule(), "gpipe");
   EXPECT_EQ(job->evaluation_programs[0].schedule(), "forward_only");
+}
+
+TEST(PlannerTest, EverySchedulePlacesItsStagesAndEvaluatesThere) {
+  for (const Schedule* schedule : AllSchedules()) {
+    if (schedule->forward_only()) continue;
+    const std::string name(schedule->name());
+    const absl::StatusOr<PlannedJob> job = PlanJob(TinySpec({{"parallelism.schedule", name}}), Workers(3));
+    ASSERT_TRUE(job.ok()) << job.status();
+    const uint32_t num_stages = 3 * schedule->default_chunks();
+    ASSERT_EQ(job->plan.stages_size(), static_cast<int>(num_stages)) << name;
+    EXPECT_EQ(job->programs.size(), 3u);
+    EXPECT_EQ(job->evaluation_programs.size(), 3u);
+    std::vector<uint64_t> planned(3);
+    for (uint32_t stage = 0; stage < num_stages; ++stage) {
+      const v1::StagePlan& stage_plan = job->plan.stages(static_cast<int>(stage));
+      EXPECT_EQ(stage_plan.worker_rank(), WorkerOfStage(schedule->placement(), 3, stage)) << name;
+      const v1::StageMemory& memory = stage_plan.memory_bytes();
+      planned[stage_plan.worker_rank()] +=
+          memory.activations() + memory.pending_weight() + memory.receive() + memory.scratch();
+    }
+    for (size_t rank = 0; rank < 3; ++rank) {
+      EXPECT_EQ(job->programs[rank].stages_size(), static_cast<int>(schedule->default_chunks()));
+      EXPECT_EQ(planned[rank],
+                std::max(job->programs[rank].arena_bytes(), job->evaluation_programs[rank].arena_bytes()));
+    }
+  }
+}
+
+TEST(PlannerTest, VirtualStagesAreThoseOfTheSpecificationOrOfTheSchedule) {
+  EXPECT_EQ(
+      PlanJob(TinySpec({{"parallelism.schedule", "interleaved"}, {"parallelism.virtual_stages", "4"}}), Workers(2))
+          ->plan.stages_size(),
+      8);
+  const absl::Status status =
+      PlanJob(TinySpec({{"parallelism.schedule", "zb_v"}, {"parallelism.virtual_stages", "3"}}), Workers(2)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("virtual_stages is 3"), HasSubstr("made for 2")));
+  for (const Schedule* schedule : AllSchedules()) {
+    v1::ParallelismSpec parallelism;
+    parallelism.set_schedule(std::string(schedule->name()));
+    EXPECT_EQ(VirtualStagesOf(parallelism), schedule->default_chunks()) << schedule->name();
+  }
+}
+
+TEST(PlannerTest, AWorkerMustHoldAllItsStages) {
+  const std::vector<SpecOverride> interleaved = {{"parallelism.schedule", "interleaved"}};
+  const auto needed_by_workers = [](const PlannedJob& job) {
+    std::vector<uint64_t> needed(2);
+    for (const v1::StagePlan& stage : job.plan.stages()) needed[stage.worker_rank()] += stage.memory_bytes().total();
+    return needed;
+  };
+  const absl::StatusOr<PlannedJob> best = PlanJob(TinySpec(interleaved), Workers(2));
+  ASSERT_TRUE(best.ok()) << best.status();
+  const std::vector<uint64_t> needed = needed_by_workers(*best);
+  const uint64_t most = std::max(needed[0], needed[1]);
+  const absl::StatusOr<PlannedJob> other = PlanJob(TinySpec(interleaved), Workers(2, most - 1));
+  if (other.ok()) {
+    for (const uint64_t bytes : needed_by_workers(*other)) EXPECT_LT(bytes, most);
+  }
+  const absl::Status status = PlanJob(TinySpec(interleaved), Workers(2, most / 2)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("stage "), HasSubstr(" and stage ")));
 }
 
 TEST(PlannerTest, PlansNoEvaluationWithoutValidation) {

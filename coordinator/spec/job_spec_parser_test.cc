@@ -47,7 +47,7 @@ TEST(JobSpecParserTest, FillsInEveryDefault) {
   EXPECT_EQ(spec.lr_scheduler().decay_steps(), 20u);
   EXPECT_EQ(spec.parallelism().pipeline_parallel_degree(), 0u);
   EXPECT_EQ(spec.parallelism().data_parallel_degree(), 1u);
-  EXPECT_EQ(spec.parallelism().virtual_stages(), 1u);
+  EXPECT_EQ(spec.parallelism().virtual_stages(), 0u);
   EXPECT_EQ(spec.parallelism().schedule(), "auto");
   EXPECT_EQ(spec.parallelism().partition().kind(), v1::PartitionSpec::KIND_AUTO);
   EXPECT_EQ(spec.parallelism().activation_checkpointing(), "none");
@@ -298,9 +298,8 @@ TEST(JobSpecParserTest, NamesWhatIsNotSupportedYet) {
       {"training.precision=f16", "\"f16\" is not supported yet"},
       {"loss_scale={initial: 65536}", "is not supported yet"},
       {"lr_scheduler.name=wsd", "\"wsd\" is not supported yet"},
-      {"parallelism.schedule=interleaved", "\"interleaved\" is not supported yet"},
+      {"parallelism.schedule=looped_bfs", "\"looped_bfs\" is not supported yet"},
       {"parallelism.schedule=/my/table.csv", "\"/my/table.csv\" is not supported yet"},
-      {"parallelism.virtual_stages=2", "a value of 2 is not supported yet"},
       {"parallelism.data_parallel_degree=2", "a value of 2 is not supported yet"},
       {"parallelism.activation_checkpointing=full", "\"full\" is not supported yet"},
       {"fault_tolerance={max_recoveries: 10}", "is not supported yet"},

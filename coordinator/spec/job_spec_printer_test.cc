@@ -113,11 +113,13 @@ class RandomSpec {
     training.set_steps(Integer(1, 0xFFFFFFFF));
     training.set_max_grad_norm(Number(1e9));
     v1::ParallelismSpec& parallelism = *spec.mutable_parallelism();
-    const char* const schedules[] = {"auto", "gpipe", "1f1b"};
-    parallelism.set_schedule(schedules[Integer(0, 2)]);
-    parallelism.set_pipeline_parallel_degree(static_cast<uint32_t>(Integer(0, 12)));
+    const char* const schedules[] = {"auto", "gpipe", "1f1b", "interleaved", "zb_v"};
+    parallelism.set_schedule(schedules[Integer(0, 4)]);
+    parallelism.set_virtual_stages(static_cast<uint32_t>(Integer(0, 1)));
+    parallelism.set_pipeline_parallel_degree(static_cast<uint32_t>(Integer(0, 6)));
     if (Coin()) parallelism.mutable_partition()->set_kind(v1::PartitionSpec::KIND_EVEN);
     if (Coin()) {
+      parallelism.set_virtual_stages(1);
       parallelism.set_pipeline_parallel_degree(3);
       parallelism.mutable_partition()->set_kind(v1::PartitionSpec::KIND_LAYERS);
       for (const uint32_t blocks : {1u, 10u, 1u}) parallelism.mutable_partition()->add_num_blocks(blocks);

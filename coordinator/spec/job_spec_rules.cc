@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "absl/strings/str_split.h"
+#include "coordinator/spec/virtual_stages.h"
 
 namespace stagecoach {
 namespace {
@@ -112,27 +113,39 @@ class RuleChecker {
 
   void CheckPartition() {
     const v1::ParallelismSpec& parallelism = spec_.parallelism();
-    if (!problems_.AreSound(
-            {"model.config.num_hidden_layers", "parallelism.pipeline_parallel_degree", "parallelism.partition"})) {
+    if (!problems_.AreSound({"model.config.num_hidden_layers", "parallelism.pipeline_parallel_degree",
+                             "parallelism.virtual_stages", "parallelism.schedule", "parallelism.partition"})) {
       return;
     }
     const uint64_t num_blocks = spec_.model().config().num_hidden_layers();
     const uint32_t degree = parallelism.pipeline_parallel_degree();
-    if (degree > num_blocks) {
+    const uint32_t chunks = VirtualStagesOf(parallelism);
+    if (uint64_t{std::max(1u, degree)} * chunks > num_blocks) {
+      const std::string stages = chunks == 1 ? absl::StrCat(degree)
+                                             : absl::StrCat(std::max(1u, degree), " x virtual_stages ", chunks, " = ",
+                                                            uint64_t{std::max(1u, degree)} * chunks, " stages");
       Add("parallelism.pipeline_parallel_degree",
-          absl::StrCat("pipeline_parallel_degree ", degree, " is more than num_hidden_layers ", num_blocks,
+          absl::StrCat("pipeline_parallel_degree ", stages, " is more than num_hidden_layers ", num_blocks,
                        ": every stage has at least one block"));
       return;
     }
-    if (parallelism.partition().kind() != v1::PartitionSpec::KIND_LAYERS) return;
-    const auto& counts = parallelism.partition().num_blocks();
+    if (parallelism.partition().kind() == v1::PartitionSpec::KIND_LAYERS) CheckBlockList(num_blocks, degree, chunks);
+  }
+
+  void CheckBlockList(uint64_t num_blocks, uint32_t degree, uint32_t chunks) {
+    const auto& counts = spec_.parallelism().partition().num_blocks();
     const uint64_t sum = std::accumulate(counts.begin(), counts.end(), uint64_t{0});
+    const auto num_stages = static_cast<uint64_t>(counts.size());
     if (sum != num_blocks) {
       Add("parallelism.partition", absl::StrCat(counts.empty() ? "0" : absl::StrJoin(counts, " + "), " = ", sum,
                                                 " is not num_hidden_layers ", num_blocks));
-    } else if (degree != 0 && degree != static_cast<uint32_t>(counts.size())) {
+    } else if (num_stages % chunks != 0) {
+      Add("parallelism.partition", absl::StrCat("a list of ", num_stages, " stages, and each worker has ", chunks,
+                                                ": they must divide the stages"));
+    } else if (degree != 0 && uint64_t{degree} * chunks != num_stages) {
       Add("parallelism.partition",
-          absl::StrCat("a list of ", counts.size(), " stages, and pipeline_parallel_degree is ", degree));
+          absl::StrCat("a list of ", num_stages, " stages, and pipeline_parallel_degree is ", degree,
+                       chunks == 1 ? "" : absl::StrCat(" with ", chunks, " stages per worker")));
     }
   }
 
@@ -182,7 +195,8 @@ void FillDerivedValues(const SpecNode& root, v1::JobSpec& spec) {
   // A list of blocks is the degree too.
   v1::ParallelismSpec& parallelism = *spec.mutable_parallelism();
   if (parallelism.pipeline_parallel_degree() == 0 && parallelism.partition().kind() == v1::PartitionSpec::KIND_LAYERS) {
-    parallelism.set_pipeline_parallel_degree(static_cast<uint32_t>(parallelism.partition().num_blocks_size()));
+    const auto num_stages = static_cast<uint32_t>(parallelism.partition().num_blocks_size());
+    parallelism.set_pipeline_parallel_degree(num_stages / VirtualStagesOf(parallelism));
   }
 }
 

@@ -76,6 +76,21 @@ TEST(JobSpecRulesTest, NeverDropsABlock) {
       {{"parallelism.pipeline_parallel_degree=13"},
        "f: --set parallelism.pipeline_parallel_degree: pipeline_parallel_degree 13 is more than num_hidden_layers 12: "
        "every stage has at least one block"},
+      {{"parallelism.pipeline_parallel_degree=6", "parallelism.schedule=zb_v"}, ""},
+      {{"parallelism.pipeline_parallel_degree=7", "parallelism.schedule=zb_v"},
+       "f: --set parallelism.pipeline_parallel_degree: pipeline_parallel_degree 7 x virtual_stages 2 = 14 stages is "
+       "more "
+       "than num_hidden_layers 12: every stage has at least one block"},
+      {{"parallelism.partition=[3, 3, 3, 3]", "parallelism.pipeline_parallel_degree=2",
+        "parallelism.schedule=interleaved"},
+       ""},
+      {{"parallelism.partition=[3, 3, 3, 3]", "parallelism.pipeline_parallel_degree=4",
+        "parallelism.schedule=interleaved"},
+       "f: --set parallelism.partition: a list of 4 stages, and pipeline_parallel_degree is 4 with 2 stages per "
+       "worker"},
+      {{"parallelism.partition=[6, 3, 3]", "parallelism.schedule=interleaved"},
+       "f: --set parallelism.partition: a list of 3 stages, and each worker has 2: they must divide the stages"},
+      {{"parallelism.partition=[3, 3, 3, 3]", "parallelism.virtual_stages=4", "parallelism.schedule=interleaved"}, ""},
       {{"parallelism.pipeline_parallel_degree=4", "resources.workers=3"},
        "f: --set resources.workers: workers 3 is less than pipeline_parallel_degree 4"},
   });

@@ -25,6 +25,7 @@ constexpr uint64_t kMaxMicroBatchSize = 65535;
 
 constexpr NumberRange kProbability = {.min = 0, .max = 1, .below_max = true};
 constexpr IntegerRange kOne = {1, 1};
+constexpr uint64_t kMaxVirtualStages = 256;
 
 constexpr SchemaField kFields[] = {
     {.path = "version", .kind = Kind::kInteger, .integers = kOne},
@@ -84,12 +85,15 @@ constexpr SchemaField kFields[] = {
      .preset = "auto",
      .integers = {1, kMaxWorkers}},
     {.path = "parallelism.data_parallel_degree", .kind = Kind::kInteger, .preset = "1", .integers = kOne, .later = "*"},
-    {.path = "parallelism.virtual_stages", .kind = Kind::kInteger, .preset = "1", .integers = kOne, .later = "*"},
+    {.path = "parallelism.virtual_stages",
+     .kind = Kind::kIntegerOrAuto,
+     .preset = "auto",
+     .integers = {1, kMaxVirtualStages}},
     {.path = "parallelism.schedule",
      .kind = Kind::kChoice,
      .preset = "auto",
-     .choices = "auto|gpipe|1f1b",
-     .later = "interleaved|looped_bfs|zb_h1|zb_h2|zb_v|v_half|v_min|dualpipe_v"},
+     .choices = "auto|gpipe|1f1b|interleaved|zb_h1|zb_h2|zb_v|v_half|dualpipe_v",
+     .later = "looped_bfs|v_min"},
     {.path = "parallelism.partition", .preset = "auto", .parse = ParsePartition, .print = PrintPartition},
     {.path = "parallelism.activation_checkpointing",
      .kind = Kind::kChoice,
