@@ -92,20 +92,20 @@ class CountingDevice final : public Device {
   AllocationLedger& ledger_;
 };
 
-// Runs `job` on three workers and compares; the bytes of the copies that were planned.
-void ExpectPlannedBytes(EmbeddedJob& job, uint64_t* snapshot_bytes = nullptr) {
+// Runs `job` and compares; the bytes of the copies that were planned.
+void ExpectPlannedBytes(EmbeddedJob& job, uint32_t workers, uint64_t* snapshot_bytes = nullptr) {
   AllocationLedger ledger;
   const DeviceFactory cpu = *FindDevice("cpu");
   const EmbeddedJob::Result result =
-      job.Run(3, [&](const DeviceOptions& options) -> absl::StatusOr<std::unique_ptr<Device>> {
+      job.Run(workers, [&](const DeviceOptions& options) -> absl::StatusOr<std::unique_ptr<Device>> {
         absl::StatusOr<std::unique_ptr<Device>> device = cpu(options);
         if (!device.ok()) return device.status();
         return std::make_unique<CountingDevice>(*std::move(device), ledger);
       });
   ASSERT_EQ(result.job.status().state(), v1::JOB_STATE_SUCCEEDED) << result.job.status().message();
-  std::vector<uint64_t> planned;
+  std::vector<uint64_t> planned(workers);
   for (const v1::StagePlan& stage : result.job.plan().stages()) {
-    planned.push_back(stage.memory_bytes().total());
+    planned[stage.worker_rank()] += stage.memory_bytes().total();
     if (snapshot_bytes != nullptr) *snapshot_bytes += stage.memory_bytes().snapshot();
   }
   std::sort(planned.begin(), planned.end());
@@ -120,8 +120,21 @@ TEST(PlannedMemoryTest, AllocationsOfEveryStageAreThePlannedBytes) {
       job.spec().mutable_training()->set_steps(3);
       job.spec().mutable_model()->mutable_config()->set_tie_word_embeddings(tied);
       job.spec().mutable_optimizer()->set_name(optimizer);
-      ExpectPlannedBytes(job);
+      ExpectPlannedBytes(job, 3);
     }
+  }
+}
+
+TEST(PlannedMemoryTest, StagesOfOneWorkerAreAllocatedAsPlanned) {
+  for (const char* schedule : {"interleaved", "zb_v"}) {
+    SCOPED_TRACE(schedule);
+    EmbeddedJob job;
+    job.spec().mutable_training()->set_steps(3);
+    job.spec().mutable_model()->mutable_config()->set_tie_word_embeddings(true);
+    job.spec().mutable_parallelism()->set_schedule(schedule);
+    job.spec().mutable_parallelism()->set_virtual_stages(2);
+    job.AddValidation(/*interval=*/1);
+    ExpectPlannedBytes(job, 2);
   }
 }
 
@@ -134,7 +147,7 @@ TEST(PlannedMemoryTest, ACopyOfTheStateIsPlannedToo) {
     job.spec().mutable_checkpoint()->set_async(true);
     job.spec().mutable_checkpoint()->set_interval_steps(2);
     uint64_t snapshot_bytes = 0;
-    ExpectPlannedBytes(job, &snapshot_bytes);
+    ExpectPlannedBytes(job, 3, &snapshot_bytes);
     EXPECT_GT(snapshot_bytes, 3 * kPlannedHostBytes);
   }
 }

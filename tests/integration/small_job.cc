@@ -15,7 +15,8 @@ namespace {
 
 // 91 samples of 16 tokens: no multiple of the batch sizes in use, so that data passes end in short and empty
 // micro-batches.
-constexpr int kTextBytes = 91 * 16 + 1;
+constexpr size_t kTextBytes = 91 * 16 + 1;
+constexpr size_t kValidationBytes = 21 * 16 + 1;
 
 constexpr char kSpec[] = R"(
 version: 1
@@ -34,11 +35,11 @@ resources: {threads_per_worker: 1}
 )";
 
 // Words drawn from a small vocabulary: something that a model can learn.
-std::string MakeText() {
+std::string MakeText(size_t bytes) {
   constexpr const char* kWords[] = {"stage ", "coach ", "horses ", "pull ", "the ", "mail ", "over ", "hills\n"};
   std::string text;
-  for (uint32_t i = 0; text.size() < kTextBytes; ++i) text += kWords[Philox({i, 0, 0, 0}, {1, 2})[0] % 8];
-  text.resize(kTextBytes);
+  for (uint32_t i = 0; text.size() < bytes; ++i) text += kWords[Philox({i, 0, 0, 0}, {1, 2})[0] % 8];
+  text.resize(bytes);
   return text;
 }
 
@@ -49,13 +50,22 @@ SmallJob::SmallJob() {
   directory_ = absl::StrCat(testing::TempDir(), "stagecoach_job_", getpid(), "_", number++);
   FileSystem& files = FileSystem::Posix();
   EXPECT_TRUE(files.CreateDirectories(directory_).ok());
-  EXPECT_TRUE(WriteFileAtomically(files, directory_ + "/text", MakeText()).ok());
+  EXPECT_TRUE(WriteFileAtomically(files, directory_ + "/text", MakeText(kTextBytes)).ok());
   std::string text = kSpec;
   for (size_t at; (at = text.find("DIRECTORY")) != std::string::npos;) text.replace(at, 9, directory_);
   std::vector<SpecError> errors;
   absl::StatusOr<v1::JobSpec> spec = ParseJobSpec(text, {}, errors);
   for (const SpecError& error : errors) ADD_FAILURE() << FormatSpecError("spec", error);
   if (spec.ok()) spec_ = *std::move(spec);
+}
+
+void SmallJob::AddValidation(uint64_t interval) {
+  const std::string path = directory_ + "/validation";
+  EXPECT_TRUE(WriteFileAtomically(FileSystem::Posix(), path, MakeText(kValidationBytes)).ok());
+  v1::DataSource& source = *spec_.mutable_data()->add_validation();
+  source = spec_.data().train(0);
+  source.set_path(path);
+  spec_.mutable_training()->set_validation_interval(interval);
 }
 
 SmallJob::~SmallJob() { EXPECT_TRUE(FileSystem::Posix().RemoveTree(directory_).ok()); }

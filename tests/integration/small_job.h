@@ -1,6 +1,7 @@
 #ifndef STAGECOACH_TESTS_INTEGRATION_SMALL_JOB_H_
 #define STAGECOACH_TESTS_INTEGRATION_SMALL_JOB_H_
 
+#include <cstdint>
 #include <string>
 
 #include "stagecoach/v1/job.pb.h"
@@ -19,6 +20,8 @@ class SmallJob {
   v1::JobSpec& spec() { return spec_; }
   const v1::JobSpec& spec() const { return spec_; }
   const std::string& directory() const { return directory_; }
+  // A file to validate on, every `interval` steps.
+  void AddValidation(uint64_t interval);
 
  private:
   std::string directory_;

@@ -1,0 +1,90 @@
+// The bitwise law over schedules: losses, validation losses and the state at the end have the bits of one stage on one
+// worker, whatever the schedule, the number of stages on a worker and where they are placed. Data passes end in short
+// and empty micro-batches on the way.
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "tests/integration/embedded_job.h"
+
+namespace stagecoach {
+namespace {
+
+constexpr uint32_t kNumBlocks = 8;
+
+struct Pipeline {
+  const char* schedule;
+  uint32_t workers;
+  uint32_t chunks;
+};
+
+const std::vector<Pipeline> kPipelines = {
+    {"interleaved", 1, 1}, {"interleaved", 1, 4}, {"interleaved", 2, 2}, {"interleaved", 3, 2}, {"interleaved", 2, 4},
+    {"zb_h1", 3, 1},       {"zb_h2", 3, 1},       {"zb_v", 1, 2},        {"zb_v", 2, 2},        {"zb_v", 4, 2},
+    {"v_half", 3, 2},      {"dualpipe_v", 1, 2},  {"dualpipe_v", 3, 2},
+};
+
+// micro-batches, tied
+using Case = std::tuple<uint32_t, bool>;
+
+class BitwiseSchedulesTest : public testing::TestWithParam<Case> {};
+
+std::vector<double> ValidationLosses(const EmbeddedJob::Result& result) {
+  std::vector<double> losses;
+  for (const v1::StepEvent& step : result.steps) {
+    if (step.has_validation_loss()) losses.push_back(step.validation_loss());
+  }
+  return losses;
+}
+
+void MakeJob(uint32_t num_micro_batches, bool tied, EmbeddedJob& job) {
+  constexpr uint64_t kNumSamples = 91;  // of the text
+  v1::TrainingSpec& training = *job.spec().mutable_training();
+  training.set_global_batch_size(num_micro_batches * training.micro_batch_size());
+  // More than a pass over the data, which no batch size here divides.
+  training.set_steps(kNumSamples / training.global_batch_size() + 3);
+  job.AddValidation(training.steps() / 2);
+  v1::ModelConfig& config = *job.spec().mutable_model()->mutable_config();
+  config.set_num_hidden_layers(kNumBlocks);
+  config.set_tie_word_embeddings(tied);
+  config.set_embd_pdrop(0.1);
+  config.set_attn_pdrop(0.1);
+  config.set_resid_pdrop(0.1);
+}
+
+TEST_P(BitwiseSchedulesTest, NoScheduleChangesABit) {
+  const auto [num_micro_batches, tied] = GetParam();
+  EmbeddedJob job;
+  MakeJob(num_micro_batches, tied, job);
+  job.spec().mutable_parallelism()->set_schedule("gpipe");
+  const EmbeddedJob::Result reference = job.Run(1);
+  ASSERT_EQ(reference.job.status().state(), v1::JOB_STATE_SUCCEEDED) << reference.job.status().message();
+  ASSERT_EQ(reference.steps.size(), job.spec().training().steps());
+  ASSERT_GE(ValidationLosses(reference).size(), 2u);
+  for (const Pipeline& pipeline : kPipelines) {
+    SCOPED_TRACE(absl::StrCat(pipeline.schedule, " on ", pipeline.workers, " workers of ", pipeline.chunks, " stages"));
+    job.spec().mutable_parallelism()->set_schedule(pipeline.schedule);
+    job.spec().mutable_parallelism()->set_virtual_stages(pipeline.chunks);
+    const EmbeddedJob::Result result = job.Run(pipeline.workers);
+    ASSERT_EQ(result.job.status().state(), v1::JOB_STATE_SUCCEEDED) << result.job.status().message();
+    EXPECT_EQ(result.job.plan().schedule(), pipeline.schedule);
+    EXPECT_EQ(result.job.plan().stages_size(), static_cast<int>(pipeline.workers * pipeline.chunks));
+    EXPECT_EQ(result.losses(), reference.losses());
+    EXPECT_EQ(ValidationLosses(result), ValidationLosses(reference));
+    EXPECT_EQ(result.job.digest(), reference.job.digest());
+    EXPECT_EQ(result.job.state_digest(), reference.job.state_digest());
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(MicroBatches, BitwiseSchedulesTest,
+                         testing::Combine(testing::Values(3, 5, 8), testing::Bool()), [](const auto& shape) {
+                           return absl::StrCat("m", std::get<0>(shape.param),
+                                               std::get<1>(shape.param) ? "Tied" : "Untied");
+                         });
+
+}  // namespace
+}  // namespace stagecoach
