@@ -20,14 +20,6 @@ std::string HashOfHashes(const std::vector<v1::StageProgram>& programs) {
   return std::string(reinterpret_cast<const char*>(canonical.digest), sizeof(canonical.digest));
 }
 
-uint32_t NumReceiveSlots(const v1::StageProgram& program) {
-  uint32_t slots = 0;
-  for (const v1::ChannelSpec& channel : program.channels()) {
-    if (channel.to_worker_rank() == program.worker_rank()) slots += channel.num_slots();
-  }
-  return slots;
-}
-
 absl::StatusOr<ProvenSchedule> Prove(std::vector<v1::StageProgram> programs, PlannedModel model, SendSemantics sends) {
   FillStageMemory(model.graph, programs, {}, {}, model.plan);
   STAGECOACH_RETURN_IF_ERROR(Verify(
