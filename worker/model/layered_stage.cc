@@ -14,13 +14,6 @@
 namespace stagecoach {
 namespace {
 
-absl::Status CheckSlot(const char* lifetime, std::span<const std::byte> slot, uint64_t needed) {
-  if (slot.size() >= needed) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat("the ", lifetime, " slot has ", slot.size(),
-                                                 " bytes, the stage needs ", needed,
-                                                 "; the program was lowered for other layers"));
-}
-
 // Empty when the slot is not there: a call does not touch what its instruction does not name.
 std::span<std::byte> Piece(std::span<std::byte> slot, uint64_t offset, uint64_t bytes) {
   return offset + bytes <= slot.size() ? slot.subspan(offset, bytes) : std::span<std::byte>();
@@ -39,10 +32,9 @@ absl::Status CheckBytes(const char* what, const Tensor& actual, const Tensor& ex
 absl::StatusOr<std::unique_ptr<LayeredStage>> LayeredStage::Create(Device& device, const v1::JobSpec& spec,
                                                                    const v1::ModelGraph& graph, LayerIndex first_layer,
                                                                    LayerIndex last_layer, const StageState& state) {
-  const uint64_t element_bytes = BytesOf(device.capabilities().compute_dtype);
-  STAGECOACH_ASSIGN_OR_RETURN(const StageMemoryBytes bytes,
-                              MemoryOfStage(graph, first_layer.value(), last_layer.value(), element_bytes));
-  auto stage = absl::WrapUnique(new LayeredStage(device, graph));
+  STAGECOACH_ASSIGN_OR_RETURN(const SlotRequirements slots,
+                              SlotRequirements::Of(device, graph, first_layer, last_layer));
+  auto stage = absl::WrapUnique(new LayeredStage(device, graph, slots));
   for (uint32_t i = first_layer.value(); i <= last_layer.value(); ++i) {
     const v1::LayerSpec& layer_spec = graph.layers(static_cast<int>(i));
     const LayerContext context = {.device = device,
@@ -52,14 +44,12 @@ absl::StatusOr<std::unique_ptr<LayeredStage>> LayeredStage::Create(Device& devic
     STAGECOACH_ASSIGN_OR_RETURN(std::unique_ptr<Layer> layer, BuildLayer(layer_spec, context));
     STAGECOACH_RETURN_IF_ERROR(stage->Place(layer_spec, std::move(layer)));
   }
-  stage->slot_bytes_ = {
-      .saved = bytes.saved, .shared = bytes.shared, .pending = bytes.pending, .scratch = bytes.scratch};
   return stage;
 }
 
-LayeredStage::LayeredStage(Device& device, const v1::ModelGraph& graph)
+LayeredStage::LayeredStage(Device& device, const v1::ModelGraph& graph, const SlotRequirements& slots)
     : device_(device),
-      max_samples_(static_cast<int64_t>(graph.micro_batch_size())),
+      slots_(slots),
       seq_len_(static_cast<int64_t>(graph.seq_len())),
       element_bytes_(BytesOf(device.capabilities().compute_dtype)) {}
 
@@ -67,7 +57,7 @@ absl::Status LayeredStage::Place(const v1::LayerSpec& spec, std::unique_ptr<Laye
   PlacedLayer placed;
   placed.name = spec.name();
   placed.layer = std::move(layer);
-  STAGECOACH_ASSIGN_OR_RETURN(placed.bytes, MemoryOfLayer(spec, static_cast<uint64_t>(max_samples_),
+  STAGECOACH_ASSIGN_OR_RETURN(placed.bytes, MemoryOfLayer(spec, static_cast<uint64_t>(slots_.max_samples()),
                                                           static_cast<uint64_t>(seq_len_), element_bytes_));
   STAGECOACH_ASSIGN_OR_RETURN(const int64_t hidden, ReadSize(spec, "hidden_size"));
   placed.input_columns = spec.kind() == v1::LAYER_KIND_TOKEN_EMBEDDING ? 0 : hidden;
@@ -86,16 +76,6 @@ absl::Status LayeredStage::Place(const v1::LayerSpec& spec, std::unique_ptr<Laye
   placed.pending = placed.output_gradient + AlignUp(placed.bytes.output);
   layers_.push_back(std::move(placed));
   return absl::OkStatus();
-}
-
-absl::Status LayeredStage::CheckCall(const MicroBatch& micro_batch, const StageMemoryView& memory) const {
-  if (micro_batch.samples < 0 || micro_batch.samples > max_samples_) {
-    return absl::InvalidArgumentError(absl::StrCat("micro-batch ", micro_batch.index.value(), " has ",
-                                                   micro_batch.samples, " samples; the stage is planned for at most ",
-                                                   max_samples_));
-  }
-  STAGECOACH_RETURN_IF_ERROR(CheckSlot("shared", memory.shared, slot_bytes_.shared));
-  return CheckSlot("scratch", memory.scratch, slot_bytes_.scratch);
 }
 
 LayerMemory LayeredStage::MemoryOf(const PlacedLayer& placed, const StageMemoryView& memory) const {
@@ -134,8 +114,7 @@ absl::Status LayeredStage::EnqueueCopyIn(Stream& stream, const char* what, const
 
 absl::Status LayeredStage::Forward(const MicroBatch& micro_batch, const Tensor& input, const Tensor& labels,
                                    const Tensor& output, const StageMemoryView& memory) {
-  STAGECOACH_RETURN_IF_ERROR(CheckCall(micro_batch, memory));
-  STAGECOACH_RETURN_IF_ERROR(CheckSlot("saved", memory.saved, slot_bytes_.saved));
+  STAGECOACH_RETURN_IF_ERROR(slots_.CheckForward(micro_batch, memory));
   const Tensor stage_output = OutputAt(output.as<std::byte>(), layers_.back(), micro_batch);
   if (stage_output.bytes() != 0) STAGECOACH_RETURN_IF_ERROR(CheckBytes("output", output, stage_output));
   STAGECOACH_RETURN_IF_ERROR(
@@ -152,9 +131,7 @@ absl::Status LayeredStage::Forward(const MicroBatch& micro_batch, const Tensor& 
 
 absl::Status LayeredStage::BackwardInput(const MicroBatch& micro_batch, const Tensor& output_gradient,
                                          const Tensor& input_gradient, const StageMemoryView& memory) {
-  STAGECOACH_RETURN_IF_ERROR(CheckCall(micro_batch, memory));
-  STAGECOACH_RETURN_IF_ERROR(CheckSlot("saved", memory.saved, slot_bytes_.saved));
-  STAGECOACH_RETURN_IF_ERROR(CheckSlot("pending", memory.pending, slot_bytes_.pending));
+  STAGECOACH_RETURN_IF_ERROR(slots_.CheckBackwardInput(micro_batch, memory));
   if (const Tensor copy = OutputGradientIn(memory, layers_.back(), micro_batch); !copy.empty()) {
     STAGECOACH_RETURN_IF_ERROR(EnqueueCopyIn(*micro_batch.stream, "output gradient", output_gradient, copy));
   }
@@ -177,8 +154,7 @@ absl::Status LayeredStage::BackwardInput(const MicroBatch& micro_batch, const Te
 
 absl::Status LayeredStage::BackwardWeight(const MicroBatch& micro_batch, const Tensor& labels,
                                           const StageMemoryView& memory) {
-  STAGECOACH_RETURN_IF_ERROR(CheckCall(micro_batch, memory));
-  STAGECOACH_RETURN_IF_ERROR(CheckSlot("pending", memory.pending, slot_bytes_.pending));
+  STAGECOACH_RETURN_IF_ERROR(slots_.CheckBackwardWeight(micro_batch, memory));
   for (size_t i = layers_.size(); i-- > 0;) {
     const PlacedLayer& placed = layers_[i];
     const absl::Status status =

@@ -10,6 +10,7 @@
 #include "common/layer_memory.h"
 #include "stagecoach/v1/job.pb.h"
 #include "stagecoach/v1/plan.pb.h"
+#include "worker/model/slot_requirements.h"
 #include "worker/model/stage.h"
 #include "worker/model/stage_state.h"
 
@@ -29,7 +30,7 @@ class LayeredStage : public Stage {
                                                               LayerIndex last_layer, const StageState& state);
 
   // INVALID_ARGUMENT (all three): more samples than planned, a slot or tensor that is too small.
-  const StageSlotBytes& slot_bytes() const override { return slot_bytes_; }
+  const StageSlotBytes& slot_bytes() const override { return slots_.bytes(); }
   absl::Status Forward(const MicroBatch& micro_batch, const Tensor& input, const Tensor& labels, const Tensor& output,
                        const StageMemoryView& memory) override;
   absl::Status BackwardInput(const MicroBatch& micro_batch, const Tensor& output_gradient, const Tensor& input_gradient,
@@ -48,9 +49,8 @@ class LayeredStage : public Stage {
     uint64_t saved = 0, input = 0, shared = 0, output_gradient = 0, pending = 0;
   };
 
-  LayeredStage(Device& device, const v1::ModelGraph& graph);
+  LayeredStage(Device& device, const v1::ModelGraph& graph, const SlotRequirements& slots);
   absl::Status Place(const v1::LayerSpec& spec, std::unique_ptr<Layer> layer);
-  absl::Status CheckCall(const MicroBatch& micro_batch, const StageMemoryView& memory) const;
   LayerMemory MemoryOf(const PlacedLayer& placed, const StageMemoryView& memory) const;
 
   // The activation [samples, seq, columns] at `data`; tokens for an embedding's input, the loss for a head's output.
@@ -64,10 +64,9 @@ class LayeredStage : public Stage {
   absl::Status EnqueueCopyIn(Stream& stream, const char* what, const Tensor& from, const Tensor& to) const;
 
   Device& device_;
-  const int64_t max_samples_;
+  const SlotRequirements slots_;
   const int64_t seq_len_;
   const uint64_t element_bytes_;
-  StageSlotBytes slot_bytes_;
   std::vector<PlacedLayer> layers_;
 };
 
