@@ -10,7 +10,6 @@
 #include <utility>
 #include <vector>
 
-#include "common/layer_memory.h"
 #include "worker/device/cpu/cpu_device.h"
 #include "worker/device/reference/reference_device.h"
 #include "worker/model/small_model.h"
@@ -133,25 +132,6 @@ TEST_P(LayeredStageTest, GradientsOfMicroBatchesAddUp) {
   }
 }
 
-TEST_P(LayeredStageTest, SlotsAreAsCommonLayerMemorySays) {
-  const SmallModel model;
-  const v1::ModelGraph graph = model.Graph();
-  const uint64_t element = BytesOf(device_->capabilities().compute_dtype);
-  for (uint32_t first = 0; first < model.num_layers(); ++first) {
-    for (uint32_t last = first; last < model.num_layers(); ++last) {
-      const auto state = *StageState::Create(*device_, **device_->CreateStream(), model.Spec(), graph,
-                                             LayerIndex(first), LayerIndex(last));
-      const auto stage =
-          *LayeredStage::Create(*device_, model.Spec(), graph, LayerIndex(first), LayerIndex(last), *state);
-      const StageMemoryBytes bytes = *MemoryOfStage(graph, first, last, element);
-      EXPECT_EQ(stage->slot_bytes().saved, bytes.saved);
-      EXPECT_EQ(stage->slot_bytes().shared, bytes.shared);
-      EXPECT_EQ(stage->slot_bytes().pending, bytes.pending);
-      EXPECT_EQ(stage->slot_bytes().scratch, bytes.scratch);
-    }
-  }
-}
-
 TEST_P(LayeredStageTest, AnEvaluationDependsOnNeitherDropoutNorStep) {
   SmallModel model;
   std::vector<double> losses;
@@ -190,43 +170,17 @@ TEST_P(LayeredStageTest, LossScaleScalesGradientsAndNotTheLoss) {
   }
 }
 
-TEST_P(LayeredStageTest, NamesWhatDoesNotFit) {
+TEST_P(LayeredStageTest, NamesATensorThatIsMissing) {
   const SmallModel model;
   StageBench bench(*device_, model.Spec(), model.Graph(), {0, 2});
   const StageSlotBytes& bytes = bench.stage(1).slot_bytes();
   GuardedMemory saved(*device_, bytes.saved), shared(*device_, bytes.shared), scratch(*device_, bytes.scratch);
-  StageMemoryView memory = {saved.span(), shared.span(), {}, scratch.span()};
-  MicroBatch micro_batch = bench.MakeBatch(0, 0, 2).micro_batch;
+  const StageMemoryView memory = {saved.span(), shared.span(), {}, scratch.span()};
   double loss = 0;
-  const Tensor output = Tensor::Of(&loss, v1::DTYPE_F64, {1});
-  EXPECT_THAT(bench.stage(1).Forward(micro_batch, {}, {}, output, memory).ToString(),
+  EXPECT_THAT(bench.stage(1)
+                  .Forward(bench.MakeBatch(0, 0, 2).micro_batch, {}, {}, Tensor::Of(&loss, v1::DTYPE_F64, {1}), memory)
+                  .ToString(),
               HasSubstr("INVALID_ARGUMENT: the stage's input is missing"));
-  EXPECT_THAT(bench.stage(1).BackwardInput(micro_batch, {}, {}, memory).ToString(),
-              HasSubstr("the pending slot has 0"));
-  EXPECT_THAT(bench.stage(1).BackwardWeight(micro_batch, {}, memory).ToString(), HasSubstr("the pending slot has 0"));
-  micro_batch.samples = 3;
-  EXPECT_THAT(bench.stage(1).Forward(micro_batch, {}, {}, output, memory).ToString(), HasSubstr("at most 2"));
-  micro_batch.samples = 2;
-  memory.shared = memory.shared.first(64);
-  EXPECT_THAT(bench.stage(1).Forward(micro_batch, {}, {}, output, memory).ToString(),
-              HasSubstr("the shared slot has 64"));
-}
-
-TEST_P(LayeredStageTest, ACancelledStreamEndsTheCall) {
-  const SmallModel model;
-  StageBench bench(*device_, model.Spec(), model.Graph(), {0, 2});
-  bench.Add(bench.MakeBatch(0, 5, 2));
-  bench.stream().Cancel();
-  const StageSlotBytes& bytes = bench.stage(0).slot_bytes();
-  GuardedMemory saved(*device_, bytes.saved), shared(*device_, bytes.shared), pending(*device_, bytes.pending),
-      scratch(*device_, bytes.scratch);
-  const StageMemoryView memory = {saved.span(), shared.span(), pending.span(), scratch.span()};
-  const MicroBatch micro_batch = bench.MakeBatch(0, 5, 2).micro_batch;
-  EXPECT_EQ(bench.stage(0).Forward(micro_batch, bench.activation(0, 0), {}, bench.activation(0, 1), memory).code(),
-            absl::StatusCode::kAborted);
-  EXPECT_EQ(bench.stage(0).BackwardInput(micro_batch, bench.activation(0, 1), {}, memory).code(),
-            absl::StatusCode::kAborted);
-  EXPECT_EQ(bench.stage(0).BackwardWeight(micro_batch, {}, memory).code(), absl::StatusCode::kAborted);
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, LayeredStageTest, testing::Values("reference", "cpu"),
