@@ -20,6 +20,7 @@
 #include "common/listen_address.h"
 #include "common/log.h"
 #include "common/protocol_version.h"
+#include "common/simulated_device.h"
 #include "common/status_macros.h"
 #include "worker/server.h"
 
@@ -33,8 +34,9 @@ constexpr int kExitUsage = 2;
 struct Arguments {
   std::string coordinator;
   bool insecure = false;
-  std::string metrics_listen;  // empty: nowhere
-  std::string health_listen;   // likewise
+  std::string metrics_listen;           // empty: nowhere
+  std::string health_listen;            // likewise
+  std::string simulated_block_seconds;  // empty: the device is another one
   ServerOptions server;
   LogOptions log;
 };
@@ -71,7 +73,12 @@ void AddOptions(CLI::App& app, Arguments& arguments) {
                  "HOST:PORT for probes without credentials (grpc.health.v1); default: none");
   app.add_option("--name", server.name, "unique among the workers; default: the host's with a random suffix")
       ->check([](const std::string& name) { return CheckWorkerName(name); });
-  app.add_option("--device", server.device, "cpu or reference (float64, slow)")->capture_default_str();
+  app.add_option("--device", server.device, "cpu, reference (float64, slow) or simulated (computes nothing)")
+      ->capture_default_str();
+  app.add_option("--simulated-block-seconds", arguments.simulated_block_seconds,
+                 "F,I,W: what a transformer block's forward, backward for input and backward for weight take on device "
+                 "simulated")
+      ->type_name("F,I,W");
   app.add_option("--transport", server.transport,
                  "how tensors go from worker to worker: ucx, or within one host ucx-shm or ucx-cma")
       ->capture_default_str();
@@ -202,6 +209,9 @@ int Main(int argc, char** argv) {
     return Fail(status, kExitUsage);
   }
   if (const absl::Status status = ChooseListeners(arguments); !status.ok()) return Fail(status, kExitUsage);
+  const auto costs = SimulatedCostsOf(arguments.server.device, arguments.simulated_block_seconds);
+  if (!costs.ok()) return Fail(costs.status(), kExitUsage);
+  arguments.server.simulated_costs = *costs;
   MakeOpenMpWaitPassively(argv);
   arguments.server.coordinator = *coordinator;
   arguments.server.log = AddJobLog();

@@ -57,6 +57,7 @@ absl::Status DescribeDevice(const ServerOptions& options, AgentOptions& agent) {
   const DeviceCapabilities& capabilities = device->capabilities();
   agent.device = capabilities.kind;
   agent.numerics_class = capabilities.numerics_class;
+  if (options.simulated_costs.has_value()) UseSimulatedStages(agent, *options.simulated_costs);
   return LimitMemory(options.memory_bytes, capabilities, agent);
 }
 

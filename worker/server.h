@@ -16,6 +16,7 @@
 #include "common/loop_beat.h"
 #include "common/metrics/metric_registry.h"
 #include "common/metrics/metrics_server.h"
+#include "common/simulated_device.h"
 #include "worker/agent/agent.h"
 #include "worker/agent/job_log.h"
 #include "worker/metrics/worker_metrics.h"
@@ -28,6 +29,7 @@ struct ServerOptions {
   ListenAddress coordinator;
   std::string name;  // empty: of the host, with a random suffix
   std::string device = "cpu";
+  std::optional<SimulatedCosts> simulated_costs;  // exactly when the device is simulated
   std::string transport = "ucx";
   TransportSettings transport_settings;
   uint32_t max_threads = 0;   // 0: as many as the machine has

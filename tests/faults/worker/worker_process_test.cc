@@ -99,6 +99,15 @@ TEST_F(WorkerProcessTest, SaysWhoItIs) {
   EXPECT_FALSE(message.hello().has_held());
 }
 
+TEST_F(WorkerProcessTest, SaysWhenItIsSimulated) {
+  StartCoordinator();
+  StartWorker({"--device", "simulated", "--simulated-block-seconds", "0.02,0.02,0.02"});
+  const v1::WorkerMessage message = AcceptHello();
+  EXPECT_EQ(message.hello().device(), "simulated");
+  EXPECT_THAT(message.hello().numerics_class(), StartsWith("simulated/cpu/"));
+  EXPECT_THAT(worker_->Log(), HasSubstr("device simulated (simulated/cpu/"));
+}
+
 TEST_F(WorkerProcessTest, IsReadyWhileItIsInSession) {
   StartCoordinator();
   StartWorker({"--health-listen", "127.0.0.1:0"});
@@ -270,6 +279,10 @@ TEST_F(WorkerProcessTest, RefusesABadCommandLine) {
       {{"--coordinator", "127.0.0.1:1", "--name", "a b"}, "expected letters, digits"},
       {{"--coordinator", "127.0.0.1:1", "--name", ""}, "expected letters, digits"},
       {{"--coordinator", "127.0.0.1:1", "--device", "abacus"}, "no device \"abacus\""},
+      {{"--coordinator", "127.0.0.1:1", "--device", "simulated"}, "simulated needs --simulated-block-seconds"},
+      {{"--coordinator", "127.0.0.1:1", "--device", "simulated", "--simulated-block-seconds", "1,nan,1"},
+       "\"nan\" is no time from 0 to 3600 seconds"},
+      {{"--coordinator", "127.0.0.1:1", "--simulated-block-seconds", "1,1,1"}, "and the device is cpu"},
       {{"--coordinator", "127.0.0.1:1", "--transport", "pigeon"}, "no transport \"pigeon\""},
       {{"--coordinator", "127.0.0.1:1", "--threads", "0"}, "--threads"},
       {{"--coordinator", "127.0.0.1:1", "--memory", "much"}, "--memory"},

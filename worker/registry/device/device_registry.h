@@ -7,7 +7,8 @@
 
 namespace stagecoach {
 
-// The devices that this program is linked with. NOT_FOUND names them.
+// The devices that this program is linked with; of workers whose stages are simulated, the one that has their state.
+// NOT_FOUND names them.
 absl::StatusOr<DeviceFactory> FindDevice(absl::string_view name);
 
 }  // namespace stagecoach

@@ -2,9 +2,13 @@
 
 #include <memory>
 
+#include "absl/strings/str_cat.h"
+#include "common/log.h"
 #include "worker/data/text_batch_source.h"
 #include "worker/model/layered_stage.h"
+#include "worker/model/simulated_stage.h"
 #include "worker/model/stage_state.h"
+#include "worker/model/stage_timer.h"
 
 namespace stagecoach {
 
@@ -17,6 +21,21 @@ void UseModels(AgentOptions& options) {
   options.stage_factory = [](Device& device, const v1::JobSpec& spec, const v1::ModelGraph& graph, LayerIndex first,
                              LayerIndex last, const StageState& state) -> absl::StatusOr<std::unique_ptr<Stage>> {
     return LayeredStage::Create(device, spec, graph, first, last, state);
+  };
+}
+
+void UseSimulatedStages(AgentOptions& options, const SimulatedCosts& costs) {
+  options.device = std::string(kSimulatedDevice);
+  options.numerics_class = absl::StrCat(kSimulatedDevice, "/", options.numerics_class);
+  options.stage_factory = [costs](Device& device, const v1::JobSpec& /*spec*/, const v1::ModelGraph& graph,
+                                  LayerIndex first, LayerIndex last,
+                                  const StageState& /*state*/) -> absl::StatusOr<std::unique_ptr<Stage>> {
+    spdlog::warn(
+        "layers {} to {} are simulated and compute nothing: what this job makes is no trained model. A block takes {} "
+        "s "
+        "forward, {} s backward for its input and {} s for its weights",
+        first.value(), last.value(), costs.forward, costs.backward_input, costs.backward_weight);
+    return SimulatedStage::Create(costs, StageTimer::Real(), device, graph, first, last);
   };
 }
 
