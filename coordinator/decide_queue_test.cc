@@ -72,6 +72,41 @@ TEST(DecideQueueTest, AGangIsOfOneNumericsClass) {
   EXPECT_EQ(MembersOf(harness, job), (std::vector<std::string>{"b", "c"}));
 }
 
+TEST(DecideQueueTest, OnlyAJobThatAsksForThemGetsSimulatedWorkers) {
+  DecideHarness harness;
+  for (const char* name : {"a", "b"}) harness.Connect(name, 1, "simulated/cpu", "simulated");
+  v1::JobSpec spec = SmallSpec();
+  spec.mutable_parallelism()->set_pipeline_parallel_degree(1);
+  spec.mutable_resources()->set_device("cpu");
+  const JobId real = harness.Submit(spec);
+  EXPECT_TRUE(MembersOf(harness, real).empty());
+  harness.Connect("c");
+  EXPECT_EQ(MembersOf(harness, real), (std::vector<std::string>{"c"}));
+  harness.Connect("d");
+
+  spec.set_name("modelled");
+  spec.mutable_parallelism()->set_pipeline_parallel_degree(3);
+  spec.mutable_resources()->set_device("simulated");
+  const JobId modelled = harness.Submit(spec);
+  EXPECT_THAT(harness.job(modelled).history.message,
+              HasSubstr("needs 3 simulated idle worker(s) of one numerics class with at least 1 thread(s); 2 of 4"));
+  harness.Connect("e", 1, "simulated/cpu", "simulated");
+  EXPECT_EQ(MembersOf(harness, modelled), (std::vector<std::string>{"a", "b", "e"}));
+}
+
+TEST(DecideQueueTest, AnEpochOfSimulatedWorkersSaysWhatComesOfIt) {
+  DecideHarness harness;
+  harness.Connect("a", 1, "simulated/cpu", "simulated");
+  v1::JobSpec spec = SmallSpec();
+  spec.mutable_resources()->set_device("simulated");
+  harness.Submit(spec);
+  harness.FinishPlanning(SmallPlan(1));
+  ASSERT_FALSE(harness.notes.empty());
+  EXPECT_EQ(harness.notes.front().reason(), "EpochStarted");
+  EXPECT_EQ(harness.notes.front().message(),
+            "epoch 1 on a, which are simulated: what this job makes is no trained model");
+}
+
 TEST(DecideQueueTest, WhoWantsMoreThreadsThanAWorkerHasDoesNotGetIt) {
   DecideHarness harness;
   v1::JobSpec spec = SmallSpec();

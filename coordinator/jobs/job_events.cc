@@ -1,6 +1,7 @@
 #include "coordinator/jobs/job_events.h"
 
 #include "absl/strings/str_cat.h"
+#include "common/simulated_device.h"
 
 namespace stagecoach {
 namespace {
@@ -10,9 +11,12 @@ void Note(v1::JobEvent& event, const char* reason, std::string message) {
   event.mutable_note()->set_message(std::move(message));
 }
 
-std::string EpochText(const v1::EpochStarted& started) {
+std::string EpochText(const v1::EpochStarted& started, const JobRecord& job) {
   std::string text = absl::StrCat("epoch ", started.placement().epoch(), " on");
   for (const v1::Member& member : started.placement().members()) absl::StrAppend(&text, " ", member.worker());
+  if (job.history.spec->resources().device() == kSimulatedDevice) {
+    absl::StrAppend(&text, ", which are simulated: what this job makes is no trained model");
+  }
   return text;
 }
 
@@ -34,7 +38,7 @@ v1::JobEvent EventOfEntry(const v1::JournalEntry& entry, const JobRecord& job) {
       *event.mutable_status() = StatusOf(job);
       break;
     case v1::JournalEntry::kEpochStarted:
-      Note(event, "EpochStarted", EpochText(entry.epoch_started()));
+      Note(event, "EpochStarted", EpochText(entry.epoch_started(), job));
       break;
     case v1::JournalEntry::kEpochEnded:
       Note(event, "EpochEnded",

@@ -6,6 +6,7 @@
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
+#include "common/simulated_device.h"
 #include "coordinator/jobs/job_end.h"
 #include "coordinator/jobs/job_state.h"
 #include "formats/file_digest.h"
@@ -84,10 +85,16 @@ size_t WorkersNeeded(const v1::JobSpec& spec) {
   return degree != 0 ? degree : std::max(spec.resources().workers(), uint32_t{1});
 }
 
+// What simulated workers make is no trained model: only a job that asks for them gets them.
+bool HasDeviceFor(const v1::JobSpec& spec, const WorkerRecord& worker) {
+  return (worker.hello.device() == kSimulatedDevice) == (spec.resources().device() == kSimulatedDevice);
+}
+
 std::map<std::string, std::vector<const WorkerRecord*>> IdleByClass(const v1::JobSpec& spec, const Workers& workers) {
   std::map<std::string, std::vector<const WorkerRecord*>> by_class;
   for (const auto& [id, worker] : workers) {
     if (!IsAvailable(worker) || worker.hello.max_threads() < spec.resources().threads_per_worker()) continue;
+    if (!HasDeviceFor(spec, worker)) continue;
     by_class[worker.hello.numerics_class()].push_back(&worker);
   }
   return by_class;
@@ -100,8 +107,10 @@ std::string WhatIsMissing(const v1::JobSpec& spec, const Workers& workers) {
     return entry.second.presence == WorkerPresence::kConnected;
   });
   const uint32_t threads = std::max(spec.resources().threads_per_worker(), uint32_t{1});
-  return absl::StrCat("needs ", WorkersNeeded(spec), " idle worker(s) of one numerics class with at least ", threads,
-                      " thread(s); ", most, " of ", connected, " connected one(s) would do");
+  const bool simulated = spec.resources().device() == kSimulatedDevice;
+  return absl::StrCat("needs ", WorkersNeeded(spec), simulated ? " simulated" : "",
+                      " idle worker(s) of one numerics class with at least ", threads, " thread(s); ", most, " of ",
+                      connected, " connected one(s) would do");
 }
 
 // False: it has said so before.

@@ -6,6 +6,7 @@
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
+#include "common/simulated_device.h"
 #include "coordinator/spec/job_spec_schema.h"
 
 namespace stagecoach {
@@ -37,6 +38,9 @@ constexpr absl::string_view kIgnored[] = {
     "checkpoint.", "metrics.", "fault_tolerance.", "limits.",     "resources.workers",
     "data.train"};
 
+// Whose steps have trained nothing.
+bool IsSimulated(const v1::JobSpec& spec) { return spec.resources().device() == kSimulatedDevice; }
+
 template <size_t N>
 bool IsAmong(absl::string_view path, const absl::string_view (&list)[N]) {
   return std::any_of(std::begin(list), std::end(list), [&](absl::string_view entry) {
@@ -52,12 +56,13 @@ std::string ValueOf(const SchemaField& field, const v1::JobSpec& spec) {
 
 SpecChanges CompareSpecs(const v1::JobSpec& written_by, const v1::JobSpec& resumed_by) {
   SpecChanges changes;
+  const bool simulated_by_one = IsSimulated(written_by) != IsSimulated(resumed_by);
   for (const SchemaField& field : JobSpecFields()) {
     if (IsAmong(field.path, kIgnored)) continue;
     const std::string before = ValueOf(field, written_by);
     const std::string now = ValueOf(field, resumed_by);
     if (before == now) continue;
-    const bool is_forbidden = IsAmong(field.path, kForbidden);
+    const bool is_forbidden = IsAmong(field.path, kForbidden) || (field.path == "resources.device" && simulated_by_one);
     (is_forbidden ? changes.forbidden : changes.allowed).push_back(absl::StrCat(field.path, ": ", before, " -> ", now));
   }
   return changes;

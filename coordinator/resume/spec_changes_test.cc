@@ -68,6 +68,7 @@ TEST(SpecChangesTest, WhatTheStateDependsOnMayNot) {
       {{"training.seq_len", "32"}, "training.seq_len: 64 -> 32"},
       {{"training.global_batch_size", "16"}, "training.global_batch_size: 8 -> 16"},
       {{"optimizer.name", "sgd"}, "optimizer.name: adamw -> sgd"},
+      {{"resources.device", "simulated"}, "resources.device: cpu -> simulated"},
   };
   for (const auto& [override, text] : cases) {
     EXPECT_THAT(Change({override}).forbidden, testing::Contains(text)) << text;

@@ -108,7 +108,7 @@ constexpr SchemaField kFields[] = {
     {.path = "checkpoint.async", .kind = Kind::kBoolean, .preset = "true"},
     {.path = "checkpoint.resume", .kind = Kind::kText, .preset = "never", .check = CheckResume},
 
-    {.path = "resources.device", .kind = Kind::kChoice, .preset = "cpu", .choices = "cpu", .later = "cuda"},
+    {.path = "resources.device", .kind = Kind::kChoice, .preset = "cpu", .choices = "cpu|simulated", .later = "cuda"},
     {.path = "resources.workers", .kind = Kind::kIntegerOrAuto, .preset = "auto", .integers = {1, kMaxWorkers}},
     {.path = "resources.threads_per_worker",
      .kind = Kind::kIntegerOrAuto,

@@ -84,11 +84,13 @@ void DecideHarness::Note(const v1::JobEvent& event, const JobId& job) {
   events_of[job].push_back(event.step());
 }
 
-FakeWorker& DecideHarness::Connect(const std::string& name, uint64_t incarnation, const std::string& numerics_class) {
+FakeWorker& DecideHarness::Connect(const std::string& name, uint64_t incarnation, const std::string& numerics_class,
+                                   const std::string& device) {
   auto& worker = workers[name];
   worker = std::make_unique<FakeWorker>(name, Incarnation(incarnation));
   worker->numerics_class = numerics_class;
   worker->max_threads = max_threads;
+  worker->device = device;
   Dial(name);
   return *worker;
 }

@@ -28,7 +28,8 @@ class DecideHarness {
   bool Feed(const Input& input);
 
   // A new process.
-  FakeWorker& Connect(const std::string& name, uint64_t incarnation = 1, const std::string& numerics_class = "fake");
+  FakeWorker& Connect(const std::string& name, uint64_t incarnation = 1, const std::string& numerics_class = "fake",
+                      const std::string& device = "cpu");
   // A process that is there dials, again; what was under way to it is lost.
   void Dial(const std::string& name);
   // The session ends; the process lives on.

@@ -31,6 +31,7 @@ v1::Hello FakeWorker::hello() const {
   v1::Hello hello;
   hello.set_worker(id_.value());
   hello.set_numerics_class(numerics_class);
+  hello.set_device(device);
   hello.set_memory_bytes(uint64_t{1} << 30);
   hello.set_max_threads(max_threads);
   hello.set_protocol_version(kProtocolVersion);

@@ -29,6 +29,7 @@ class FakeWorker {
   // Called with each vote before it is sent.
   std::function<void(v1::StepPrepared&)> edit_vote = [](v1::StepPrepared&) {};
   std::string numerics_class = "fake";
+  std::string device = "cpu";
   uint32_t max_threads = 2;
   absl::Status disk;        // an error: that of every shard
   bool disk_hangs = false;  // orders for shards are not answered; what the newest would have been told, with its fence:
