@@ -91,6 +91,9 @@ absl::Status LocalCluster::StartWorkers(absl::Duration deadline, const KeepOn& k
                              absl::StrCat(options_.threads), "--memory", absl::StrCat(memory / options_.num_workers),
                              "--leave-timeout", kLeaveTimeout},
                .restart = options_.restart_workers});
+    if (!options_.simulated_block_seconds.empty()) {
+      member.arguments.insert(member.arguments.end(), {"--simulated-block-seconds", options_.simulated_block_seconds});
+    }
     STAGECOACH_RETURN_IF_ERROR(StartMember(member));
   }
   CoordinatorClient client(

@@ -34,6 +34,7 @@ class LocalCluster {
     uint32_t num_workers = 1;
     uint32_t threads = 1;  // of each worker
     std::string device = "cpu";
+    std::string simulated_block_seconds = {};  // of device simulated: the worker's option
     bool restart_coordinator = true;
     bool restart_workers = true;
   };

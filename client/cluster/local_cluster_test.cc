@@ -82,6 +82,14 @@ TEST_F(LocalClusterTest, IsUpWhenAllWorkersAreRegistered) {
   EXPECT_THAT((*cluster)->Poll(), testing::IsEmpty());
 }
 
+TEST_F(LocalClusterTest, TellsSimulatedWorkersWhatABlockTakes) {
+  options_.device = "simulated";
+  options_.simulated_block_seconds = "0.02,0.02,0.01";
+  ASSERT_TRUE(Start().ok());
+  EXPECT_THAT(Starts("worker-1"), ElementsAre(testing::AllOf(HasSubstr(" --device simulated"),
+                                                             HasSubstr(" --simulated-block-seconds 0.02,0.02,0.01"))));
+}
+
 TEST_F(LocalClusterTest, ListensOnASocketUnlessItsPathIsTooLong) {
   ASSERT_TRUE(Start().ok());
   EXPECT_THAT(Starts("coordinator").back(), HasSubstr(absl::StrCat("--listen unix:", options_.state_dir)));

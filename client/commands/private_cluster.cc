@@ -23,6 +23,7 @@ constexpr absl::Duration kReconnectTimeout = absl::Seconds(30);
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<PrivateCluster>> PrivateCluster::Start(const v1::ResourcesSpec& resources,
+                                                                      const std::string& simulated_block_seconds,
                                                                       const Interrupts& interrupts) {
   auto cluster = absl::WrapUnique(new PrivateCluster(interrupts));
   STAGECOACH_ASSIGN_OR_RETURN(const std::string programs, ProgramFolder());
@@ -33,6 +34,7 @@ absl::StatusOr<std::unique_ptr<PrivateCluster>> PrivateCluster::Start(const v1::
                                                    .num_workers = resources.workers(),
                                                    .threads = resources.threads_per_worker(),
                                                    .device = resources.device(),
+                                                   .simulated_block_seconds = simulated_block_seconds,
                                                    .restart_coordinator = true,
                                                    .restart_workers = false},
                                                   kStartTimeout, [&] { return interrupts.count() == 0; }));

@@ -23,9 +23,10 @@ namespace stagecoach {
 // is started again, and the job goes on; a worker that dies ends the job. Used by the main thread.
 class PrivateCluster {
  public:
-  // As many workers, with as many threads, as `resources` has. `interrupts` outlives the cluster. CANCELLED: there was
-  // one. Other errors are LocalCluster::Start's.
+  // As many workers, with as many threads, as `resources` has; the times are for device simulated, and empty otherwise.
+  // `interrupts` outlives the cluster. CANCELLED: there was one. Other errors are LocalCluster::Start's.
   static absl::StatusOr<std::unique_ptr<PrivateCluster>> Start(const v1::ResourcesSpec& resources,
+                                                               const std::string& simulated_block_seconds,
                                                                const Interrupts& interrupts);
 
   // Shows the job from its submission to its end. The first interrupt cancels it, the second ends everything at once.

@@ -16,9 +16,11 @@
 #include "client/commands/job_report.h"
 #include "client/commands/output_arguments.h"
 #include "client/commands/private_cluster.h"
+#include "client/commands/simulated_argument.h"
 #include "client/commands/spec_arguments.h"
 #include "client/output/error_report.h"
 #include "common/file_system.h"
+#include "common/simulated_device.h"
 #include "common/status_macros.h"
 #include "coordinator/plan/planner.h"
 #include "coordinator/resume/resume_point.h"
@@ -34,6 +36,7 @@ struct TrainArguments {
   uint32_t workers = 0;
   uint32_t threads_per_worker = 0;
   std::string device;  // empty: the specification's
+  std::string simulated_block_seconds;
   std::string resume;  // likewise
   OutputArguments output;
 };
@@ -81,15 +84,19 @@ int Train(const TrainArguments& arguments) {
   std::optional<v1::JobSpec> spec = LoadSpec(arguments.spec, /*json=*/false);
   if (!spec) return kExitUsage;
   ResolveResources(arguments, *spec);
+  const auto costs = SimulatedCostsOf(spec->resources().device(), arguments.simulated_block_seconds);
+  if (!costs.ok()) return Fail(costs.status(), kExitUsage);
   if (!arguments.resume.empty()) spec->mutable_checkpoint()->set_resume(arguments.resume);
   if (const absl::Status status = CheckBeforeStart(*spec); !status.ok()) return Fail(status, kExitUsage);
 
   const Interrupts interrupts(Interrupts::Second::kCounts);
   JobReport report(arguments.output.format == "jsonl" ? JobReport::Format::kJsonLines : JobReport::Format::kText,
                    spec->training().steps(), spec->metrics().log_interval());
-  absl::StatusOr<std::unique_ptr<PrivateCluster>> cluster = PrivateCluster::Start(spec->resources(), interrupts);
+  absl::StatusOr<std::unique_ptr<PrivateCluster>> cluster =
+      PrivateCluster::Start(spec->resources(), arguments.simulated_block_seconds, interrupts);
   if (absl::IsCancelled(cluster.status())) return Fail(cluster.status(), kExitCancelled);
   if (!cluster.ok()) return Fail(cluster.status(), kExitError);
+  if (costs->has_value()) report.OnNote("the workers are simulated: what this job makes is no trained model");
   return (*cluster)->Run(*spec, report);
 }
 
@@ -104,7 +111,9 @@ void AddTrain(CLI::App& root, Invocation& invocation) {
   verb->add_option("--workers", arguments->workers, "how many workers to start")->check(CLI::Range(1, 1024));
   verb->add_option("--threads-per-worker", arguments->threads_per_worker, "threads of each; the bits depend on it")
       ->check(CLI::Range(1, 1024));
-  verb->add_option("--device", arguments->device, "instead of resources.device")->check(CLI::IsMember({"cpu"}));
+  verb->add_option("--device", arguments->device, "instead of resources.device")
+      ->check(CLI::IsMember({"cpu", "simulated"}));
+  AddSimulatedBlockSeconds(*verb, arguments->simulated_block_seconds);
   verb->add_option("--resume", arguments->resume,
                    "never, auto or the name of a checkpoint in checkpoint.dir; instead of checkpoint.resume")
       ->check([](const std::string& text) { return std::string(CheckResume(text).status().message()); });

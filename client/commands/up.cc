@@ -16,9 +16,11 @@
 #include "client/cluster/supervisor_lock.h"
 #include "client/commands/command.h"
 #include "client/commands/interrupts.h"
+#include "client/commands/simulated_argument.h"
 #include "client/commands/state_dir.h"
 #include "client/contexts/settings.h"
 #include "client/output/error_report.h"
+#include "common/simulated_device.h"
 #include "common/status_macros.h"
 #include "spdlog/spdlog.h"
 
@@ -35,6 +37,7 @@ struct UpArguments {
   uint32_t threads = 0;
   std::string state_dir;
   std::string device = "cpu";
+  std::string simulated_block_seconds;
   std::string restart = "always";
   bool detach = false;
   bool report = false;  // hidden: this is the supervisor of an `up -d`, which waits for a report
@@ -50,6 +53,7 @@ LocalCluster::Options ClusterOptions(const UpArguments& arguments, const std::st
           .num_workers = workers,
           .threads = arguments.threads > 0 ? arguments.threads : std::max(1u, cores / workers),
           .device = arguments.device,
+          .simulated_block_seconds = arguments.simulated_block_seconds,
           .restart_coordinator = restart,
           .restart_workers = restart};
 }
@@ -70,7 +74,8 @@ void Supervise(LocalCluster& cluster, const Interrupts& interrupts, const std::s
 
 // What to say about a cluster that is up.
 std::string Summary(const std::string& context, const std::string& address, const LocalCluster::Options& options) {
-  return absl::StrCat("local cluster of ", options.num_workers, " workers in ", options.state_dir, "\n",
+  const absl::string_view simulated = options.device == kSimulatedDevice ? " simulated" : "";
+  return absl::StrCat("local cluster of ", options.num_workers, simulated, " workers in ", options.state_dir, "\n",
                       "coordinator at ", address, "; context ", context, " is the current one\n");
 }
 
@@ -125,16 +130,27 @@ int RunAsSupervisor(const LocalCluster::Options& options) {
   return CodeOf(status);
 }
 
+std::vector<std::string> SupervisorArguments(const UpArguments& arguments, const LocalCluster::Options& options) {
+  std::vector<std::string> words = {"up", "--report"};
+  const auto add = [&words](const char* option, const std::string& value) {
+    if (!value.empty()) words.insert(words.end(), {option, value});
+  };
+  add("--workers", absl::StrCat(options.num_workers));
+  add("--threads", absl::StrCat(options.threads));
+  add("--state-dir", options.state_dir);
+  add("--device", options.device);
+  add("--simulated-block-seconds", options.simulated_block_seconds);
+  add("--restart", arguments.restart);
+  return words;
+}
+
 int RunDetached(const UpArguments& arguments, const LocalCluster::Options& options) {
   const std::string log = SupervisorLog(options.state_dir);
   if (const absl::Status status = MakePrivateDirectory(DirectoryOf(log)); !status.ok()) {
     return ReportFailure({.code = kExitError, .status = status}, {});
   }
   const Interrupts interrupts(Interrupts::Second::kCounts);
-  absl::StatusOr<DetachedProcess> process = DetachedProcess::Start(
-      {"up", "--workers", absl::StrCat(options.num_workers), "--threads", absl::StrCat(options.threads), "--state-dir",
-       options.state_dir, "--device", options.device, "--restart", arguments.restart, "--report"},
-      log);
+  absl::StatusOr<DetachedProcess> process = DetachedProcess::Start(SupervisorArguments(arguments, options), log);
   if (!process.ok()) return ReportFailure({.code = kExitError, .status = process.status()}, {});
   std::optional<std::string> report;
   for (bool stopped = false; !(report = process->ReadReport(absl::Milliseconds(100)));) {
@@ -159,6 +175,8 @@ int RunDetached(const UpArguments& arguments, const LocalCluster::Options& optio
 }
 
 int Up(const UpArguments& arguments) {
+  const absl::Status costs = SimulatedCostsOf(arguments.device, arguments.simulated_block_seconds).status();
+  if (!costs.ok()) return ReportFailure({.code = kExitUsage, .status = costs}, {});
   const absl::StatusOr<std::string> state_dir = ChooseStateDir(arguments.state_dir);
   const absl::StatusOr<std::string> programs = ProgramFolder();
   absl::Status status = state_dir.ok() ? programs.status() : state_dir.status();
@@ -183,7 +201,10 @@ void AddUp(CLI::App& root, Invocation& invocation) {
   verb->add_option("--state-dir", arguments->state_dir,
                    "journal, logs and address; default: stagecoach/local in XDG_STATE_HOME or ~/.local/state")
       ->type_name("DIR");
-  verb->add_option("--device", arguments->device)->check(CLI::IsMember({"cpu", "reference"}))->capture_default_str();
+  verb->add_option("--device", arguments->device)
+      ->check(CLI::IsMember({"cpu", "reference", "simulated"}))
+      ->capture_default_str();
+  AddSimulatedBlockSeconds(*verb, arguments->simulated_block_seconds);
   verb->add_option("--restart", arguments->restart, "a coordinator or worker that has died")
       ->check(CLI::IsMember({"always", "never"}))
       ->capture_default_str();

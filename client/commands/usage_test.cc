@@ -51,6 +51,9 @@ TEST_F(UsageTest, OtherMistakesAreTwo) {
   EXPECT_EQ(Run({"get", "jobs", "-o", "xml"}).code, 2);
   EXPECT_EQ(Run({"wait"}).code, 2);
   EXPECT_EQ(Run({"up", "--workers", "0"}).code, 2);
+  EXPECT_EQ(Run({"up", "--device", "simulated"}).code, 2);
+  EXPECT_THAT(Run({"up", "--device", "simulated", "--simulated-block-seconds", "1,1"}).err, HasSubstr("has 2 values"));
+  EXPECT_THAT(Run({"up", "--simulated-block-seconds", "1,1,1"}).err, HasSubstr("and the device is cpu"));
   EXPECT_EQ(Run({"submit", "a", "--follow", "--wait"}).code, 2);
 }
 
