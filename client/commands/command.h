@@ -30,6 +30,8 @@ void AddWait(CLI::App& root, Invocation& invocation);
 void AddChanges(CLI::App& root, Invocation& invocation);  // cancel, pause, resume
 void AddValidate(CLI::App& root, Invocation& invocation);
 void AddPlan(CLI::App& root, Invocation& invocation);
+void AddSchedule(CLI::App& root, Invocation& invocation);
+void AddScheduleVerify(CLI::App& schedule, Invocation& invocation);
 void AddCheckpoint(CLI::App& root, Invocation& invocation);
 void AddCheckpointCreate(CLI::App& checkpoint, Invocation& invocation);
 void AddConfig(CLI::App& root, Invocation& invocation);

@@ -44,6 +44,7 @@ void AddVerbs(CLI::App& app, Invocation& invocation) {
   AddChanges(app, invocation);
   AddValidate(app, invocation);
   AddPlan(app, invocation);
+  AddSchedule(app, invocation);
   AddCheckpoint(app, invocation);
   AddConfig(app, invocation);
   AddCompletion(app, invocation);

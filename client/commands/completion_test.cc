@@ -53,6 +53,16 @@ TEST_F(CompletionTest, ValuesOfOptions) {
   EXPECT_THAT(Offers({"completion", "z"}), ElementsAre("zsh"));
 }
 
+TEST_F(CompletionTest, SchedulesAndTheirOptions) {
+  EXPECT_THAT(Offers({"schedule", ""}), ElementsAre("list", "show", "simulate", "verify"));
+  EXPECT_THAT(Offers({"schedule", "simulate", "--schedule", "g"}), ElementsAre("gpipe"));
+  EXPECT_THAT(Offers({"schedule", "simulate", "--back"}), ElementsAre("--backward-input", "--backward-weight"));
+  EXPECT_THAT(Offers({"schedule", "simulate", "--objective", ""}), ElementsAre("span", "device"));
+  EXPECT_THAT(Offers({"schedule", "show", "-o", ""}), ElementsAre("text", "csv", "json", "svg", "canonical"));
+  EXPECT_THAT(Offers({"schedule", "verify", "--sends", "b"}), ElementsAre("buffered"));
+  EXPECT_THAT(Offers({"schedule", "verify", "one"}), ElementsAre(":files"));
+}
+
 TEST_F(CompletionTest, NamesOfJobsWorkersAndContexts) {
   EXPECT_THAT(Offers({"describe", "job", ""}), ElementsAre("gpt-a", "gpt-b"));
   EXPECT_THAT(Offers({"wait", "--for", "running", "gpt-b"}), ElementsAre("gpt-b"));

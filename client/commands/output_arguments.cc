@@ -14,7 +14,8 @@
 namespace stagecoach {
 namespace {
 
-const std::vector<std::string> kAllFormats = {"table", "wide", "json", "yaml", "name", "jsonl", "text", "trace"};
+const std::vector<std::string> kAllFormats = {"table", "wide",  "json", "yaml", "name",     "jsonl",
+                                              "text",  "trace", "csv",  "svg",  "canonical"};
 
 bool Contains(const std::vector<std::string>& formats, const std::string& format) {
   return std::find(formats.begin(), formats.end(), format) != formats.end();

@@ -5,11 +5,15 @@
 #include "absl/strings/str_format.h"
 #include "client/commands/command.h"
 #include "client/commands/output_arguments.h"
+#include "client/commands/schedule_report.h"
 #include "client/commands/spec_arguments.h"
 #include "client/commands/timeline_text.h"
+#include "client/commands/timeline_trace.h"
 #include "client/output/error_report.h"
 #include "common/proto_json.h"
+#include "coordinator/plan/plan_advice.h"
 #include "coordinator/plan/planner.h"
+#include "coordinator/program/idle_time.h"
 
 namespace stagecoach {
 namespace {
@@ -21,6 +25,29 @@ struct PlanArguments {
 };
 
 double Mebibytes(uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
+
+std::string MoveText(const PlannedJob& job, const PlanAdvice& advice) {
+  if (!advice.best_move.has_value()) return "no stage has a block to spare";
+  const BlockMove& move = *advice.best_move;
+  const std::string what = absl::StrFormat("%s from stage %d to stage %d: step %+.1f%%",
+                                           job.graph.layers(static_cast<int>(move.layer)).name(), move.from_stage,
+                                           move.to_stage, 100 * (move.step_seconds / advice.step_seconds - 1));
+  return move.step_seconds < advice.step_seconds ? what : "none makes the step shorter; " + what;
+}
+
+// What limits the step, and what small changes would do to it.
+void PrintAdvice(const PlannedJob& job) {
+  const PlanAdvice advice = AdviseOn(job);
+  if (advice.step_seconds <= 0) return;
+  std::cout << "  critical              "
+            << CriticalStageText(job.timeline, static_cast<uint32_t>(job.plan.stages_size())) << "\n"
+            << "  idle, s               " << IdleText(Total(IdleByCause(job.timeline))) << "\n"
+            << "  one block moved       " << MoveText(job, advice) << "\n";
+  if (!advice.step_seconds_with_one_more.has_value()) return;
+  std::cout << absl::StrFormat("  one more micro-batch  step %+.1f%%, bubble %.1f%%\n",
+                               100 * (*advice.step_seconds_with_one_more / advice.step_seconds - 1),
+                               100 * *advice.bubble_ratio_with_one_more);
+}
 
 void PrintPlan(const PlannedJob& job) {
   const v1::Plan& plan = job.plan;
@@ -43,10 +70,11 @@ void PrintPlan(const PlannedJob& job) {
   }
   std::cout << absl::StrFormat(
       "schedule %s, %d micro-batches: step %.3f s (lower bound %.3f s), bubble %.1f%%, slowest stage %.2f x the "
-      "mean\n\n",
+      "mean\n",
       plan.schedule(), plan.num_micro_batches(), plan.step_seconds(), plan.lower_bound_seconds(),
       plan.bubble_ratio() * 100, plan.partition_imbalance_ratio());
-  std::cout << TimelineText(job.timeline, 110);
+  PrintAdvice(job);
+  std::cout << "\n" << TimelineText(job.timeline, 110);
 }
 
 int Plan(const PlanArguments& arguments) {
@@ -61,7 +89,7 @@ int Plan(const PlanArguments& arguments) {
   if (arguments.output.format == "json") {
     std::cout << PrintJson(job->plan) << "\n";
   } else if (arguments.output.format == "trace") {
-    std::cout << TimelineTrace(job->timeline);
+    WriteTimelineTrace(job->timeline, job->plan.schedule(), std::cout);
   } else {
     PrintPlan(*job);
   }

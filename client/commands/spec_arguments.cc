@@ -1,10 +1,9 @@
 #include "client/commands/spec_arguments.h"
 
-#include <cstdio>
 #include <iostream>
 
+#include "client/commands/text_input.h"
 #include "client/output/error_report.h"
-#include "common/file_system.h"
 #include "common/status_macros.h"
 #include "coordinator/spec/job_spec_parser.h"
 
@@ -13,16 +12,6 @@ namespace {
 
 // More than the parser accepts, so that the parser is the one to say what the limit is.
 constexpr uint64_t kMaxSpecFileBytes = 64 << 20;
-
-absl::StatusOr<std::string> ReadSpecText(const std::string& file) {
-  if (file != "-") return ReadFile(FileSystem::Posix(), file, kMaxSpecFileBytes);
-  std::string text;
-  char buffer[1 << 16];
-  while (text.size() <= kMaxSpecFileBytes && std::cin.read(buffer, sizeof(buffer)).gcount() > 0) {
-    text.append(buffer, static_cast<size_t>(std::cin.gcount()));
-  }
-  return text;
-}
 
 absl::StatusOr<std::vector<SpecOverride>> ParseOverrides(const std::vector<std::string>& texts) {
   std::vector<SpecOverride> overrides;
@@ -45,7 +34,7 @@ void AddSpecArguments(CLI::App& verb, SpecArguments& arguments) {
 
 std::optional<v1::JobSpec> LoadSpec(const SpecArguments& arguments, bool json) {
   const ErrorStyle style{.json = json};
-  const absl::StatusOr<std::string> text = ReadSpecText(arguments.file);
+  const absl::StatusOr<std::string> text = ReadTextInput(arguments.file, kMaxSpecFileBytes);
   if (!text.ok()) {
     ReportFailure({.code = kExitUsage, .status = text.status()}, style);
     return std::nullopt;

@@ -2,24 +2,71 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "coordinator/program/lowering.h"
-#include "nlohmann/json.hpp"
+#include "common/action_text.h"
 
 namespace stagecoach {
 namespace {
 
 char Symbol(const v1::Action& action) {
-  const char first = action.kind() == v1::ACTION_KIND_FORWARD ? '0' : 'a';
-  const uint32_t period = action.kind() == v1::ACTION_KIND_FORWARD ? 10 : 26;
-  return static_cast<char>(first + static_cast<int>(action.micro_batch() % period));
+  const auto count_from = [&action](char first, uint32_t period) {
+    return static_cast<char>(first + static_cast<int>(action.micro_batch() % period));
+  };
+  if (action.kind() == v1::ACTION_KIND_FORWARD) return count_from('0', 10);
+  return count_from(action.kind() == v1::ACTION_KIND_BACKWARD_WEIGHT ? 'A' : 'a', 26);
 }
 
-}  // namespace
+// All starts and ends are whole multiples of it; 0: there is none as long as the shortest action.
+double UnitOf(const Timeline& timeline) {
+  constexpr double kRounding = 1e-6;
+  double unit = 0;
+  for (const std::vector<TimedAction>& row : timeline.workers) {
+    for (const TimedAction& timed : row) {
+      const double seconds = timed.end - timed.start;
+      if (seconds > 0 && (unit == 0 || seconds < unit)) unit = seconds;
+    }
+  }
+  const auto is_whole = [unit](double seconds) {
+    return std::abs(seconds / unit - std::round(seconds / unit)) < kRounding;
+  };
+  for (const std::vector<TimedAction>& row : timeline.workers) {
+    for (const TimedAction& timed : row) {
+      if (unit == 0 || timed.end <= timed.start || !is_whole(timed.start) || !is_whole(timed.end)) return 0;
+    }
+  }
+  return unit;
+}
 
-std::string TimelineText(const Timeline& timeline, int columns) {
+size_t LongestText(const Timeline& timeline) {
+  size_t longest = 0;
+  for (const std::vector<TimedAction>& row : timeline.workers) {
+    for (const TimedAction& timed : row) longest = std::max(longest, ActionText(timed.action).size());
+  }
+  return longest;
+}
+
+// One row; a slot is `width` characters and a space.
+std::string SlotRow(const std::vector<TimedAction>& row, double unit, size_t num_slots, size_t width) {
+  const auto slot_at = [unit](double seconds) { return static_cast<size_t>(std::lround(seconds / unit)); };
+  std::string text(num_slots * (width + 1), ' ');
+  for (size_t slot = 0; slot < num_slots; ++slot) text[slot * (width + 1)] = '.';
+  for (const TimedAction& timed : row) {
+    const size_t first = slot_at(timed.start) * (width + 1);
+    const size_t end = slot_at(timed.end) * (width + 1) - 1;
+    std::string action = ActionText(timed.action);
+    // What lasts longer than a slot is drawn out over them.
+    if (end - first > width) action.resize(end - first, '-');
+    text.replace(first, action.size(), action);
+  }
+  while (!text.empty() && text.back() == ' ') text.pop_back();
+  return text;
+}
+
+std::string ScaledText(const Timeline& timeline, int columns) {
   std::string text;
   for (size_t worker = 0; worker < timeline.workers.size(); ++worker) {
     std::string row(static_cast<size_t>(columns), '.');
@@ -31,27 +78,35 @@ std::string TimelineText(const Timeline& timeline, int columns) {
     }
     absl::StrAppend(&text, absl::StrFormat("worker %-3d |%s|\n", worker, row));
   }
-  absl::StrAppend(&text, "0-9: forward of a micro-batch (last digit), a-z: backward, dot: idle\n");
+  absl::StrAppend(&text,
+                  "0-9: forward of a micro-batch (last digit), a-z: backward, A-Z: weight gradient apart, dot: idle\n");
   return text;
 }
 
-std::string TimelineTrace(const Timeline& timeline) {
-  nlohmann::json events = nlohmann::json::array();
+}  // namespace
+
+std::optional<std::string> SlotText(const Timeline& timeline, int columns) {
+  constexpr size_t kMargin = 11;  // "worker 0   "
+  const double unit = UnitOf(timeline);
+  if (unit == 0) return std::nullopt;
+  const double num_slots = timeline.makespan / unit;
+  const size_t width = LongestText(timeline);
+  if (num_slots * static_cast<double>(width + 1) + kMargin > columns) return std::nullopt;
+  std::string text;
   for (size_t worker = 0; worker < timeline.workers.size(); ++worker) {
-    events.push_back({{"name", "process_name"},
-                      {"ph", "M"},
-                      {"pid", worker},
-                      {"args", {{"name", absl::StrCat("worker ", worker)}}}});
-    for (const TimedAction& timed : timeline.workers[worker]) {
-      events.push_back({{"name", ActionText(timed.action)},
-                        {"ph", "X"},
-                        {"pid", worker},
-                        {"tid", 0},
-                        {"ts", timed.start * 1e6},
-                        {"dur", (timed.end - timed.start) * 1e6}});
-    }
+    const std::string row = SlotRow(timeline.workers[worker], unit, static_cast<size_t>(std::lround(num_slots)), width);
+    absl::StrAppend(&text, absl::StrFormat("worker %-3d ", worker), row, "\n");
   }
-  return nlohmann::json({{"traceEvents", events}, {"displayTimeUnit", "ms"}}).dump() + "\n";
+  return text;
+}
+
+std::string TimelineText(const Timeline& timeline, int columns) {
+  if (timeline.makespan <= 0) return "nothing takes any time\n";
+  if (const std::optional<std::string> slots = SlotText(timeline, columns); slots.has_value()) {
+    return absl::StrCat(*slots,
+                        "2F0: forward of micro-batch 0 on stage 2, B: backward, I and W: its two parts, dot: idle\n");
+  }
+  return ScaledText(timeline, columns);
 }
 
 }  // namespace stagecoach

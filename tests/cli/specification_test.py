@@ -50,6 +50,13 @@ class PlanTest(CommandLineCase):
         self.assertEqual(len([e for e in trace["traceEvents"] if e["ph"] == "X"]), 2 * 2 * 4)
         self.assertIn("worker 1", self.run_stagecoach("plan", self.spec, "--workers", 2).stdout)
 
+    def test_says_what_limits_the_step_and_what_would_change_it(self):
+        text = self.run_stagecoach("plan", self.spec, "--workers", 2).stdout
+        self.assertRegex(text, r"critical +stage \d on worker \d: \S+ of \S+ on the critical path")
+        self.assertRegex(text, r"one block moved +.*transformer\.h\.\d from stage \d to stage \d: step [+-]")
+        self.assertRegex(text, r"one more micro-batch +step \+")
+        self.assertIn("no stage has a block to spare", self.run_stagecoach("plan", self.spec, "--workers", 4).stdout)
+
 
 class WrongSpecificationTest(CommandLineCase):
     def refuse_spec(self, text, says):

@@ -1,0 +1,134 @@
+#!/usr/bin/env python3
+"""`stagecoach schedule` and what it prints: researchers' scripts read it."""
+
+import csv
+import io
+import json
+import pathlib
+import unittest
+import xml.etree.ElementTree
+
+from command_line import CommandLineCase
+
+PROGRAMS = pathlib.Path(__file__).resolve().parent.parent / "golden/programs"
+SIZES = ("--stages", 4, "--micro-batches", 8)
+COSTS = ("--forward", 1, "--backward-input", 1, "--backward-weight", 1)
+
+
+class ScheduleCase(CommandLineCase):
+    def schedule(self, *arguments, **more):
+        return self.run_stagecoach("schedule", *arguments, **more)
+
+    def simulate(self, name, *more):
+        return self.get_json("schedule", "simulate", "--schedule", name, *SIZES, *COSTS, *more)
+
+    def refused(self, *arguments):
+        result = self.schedule(*arguments, code=2)
+        self.assertEqual(result.stdout, "")
+        return result.stderr
+
+    def all_names(self):
+        return [entry["name"] for entry in self.get_json("schedule", "list")["schedules"]]
+
+
+class ListTest(ScheduleCase):
+    def test_every_name_can_be_simulated(self):
+        names = self.all_names()
+        self.assertTrue({"gpipe", "1f1b", "zb_h1", "forward_only"} <= set(names), names)
+        for name in names:
+            result = self.simulate(name)
+            self.assertTrue(result["verified"], name)
+            self.assertGreaterEqual(result["makespan"], result["lower_bound"] - 1e-9)
+
+
+class ShowTest(ScheduleCase):
+    def show(self, *more, name="1f1b"):
+        return self.schedule("show", "--schedule", name, *SIZES, *more).stdout
+
+    def test_csv_is_pytorchs(self):
+        rows = list(csv.reader(io.StringIO(self.show("-o", "csv"))))
+        self.assertEqual(len(rows), 4)
+        self.assertEqual(rows[3][:4], ["3F0", "3B0", "3F1", "3B1"])
+        self.assertEqual([len(row) for row in rows], [16] * 4)
+
+    def test_json_has_the_same_table(self):
+        rows = list(csv.reader(io.StringIO(self.show("-o", "csv"))))
+        self.assertEqual(json.loads(self.show("-o", "json"))["workers"], rows)
+
+    def test_svg_is_xml(self):
+        for name in self.all_names():
+            root = xml.etree.ElementTree.fromstring(self.show("-o", "svg", name=name))
+            bars = root.findall("{http://www.w3.org/2000/svg}g")
+            self.assertGreaterEqual(len(bars), 4 * 8, name)
+
+    def test_text_has_a_row_for_each_worker(self):
+        lines = self.show().splitlines()
+        self.assertEqual([line.split()[1] for line in lines if line.startswith("worker ")], ["0", "1", "2", "3"])
+
+
+class SimulateTest(ScheduleCase):
+    def test_has_the_published_fields(self):
+        result = self.simulate("1f1b")
+        self.assertEqual({key: result[key] for key in ("schedule", "stages", "chunks", "micro_batches")},
+                         {"schedule": "1f1b", "stages": 4, "chunks": 1, "micro_batches": 8})
+        self.assertEqual((result["makespan"], result["lower_bound"]), (33, 33))
+        self.assertAlmostEqual(result["bubble_ratio_span"], 3 / 11)
+        self.assertAlmostEqual(result["bubble_ratio_device"], 3 / 11)
+        self.assertEqual(result["peak_activations"], [4, 3, 2, 1])
+        self.assertEqual(result["peak_pending_weight"], [1, 1, 1, 1])
+        self.assertIsInstance(result["receive_slots"], int)
+        self.assertRegex(result["program_hash"], "^[0-9a-f]{32}$")
+
+    def test_the_same_question_has_the_same_hash(self):
+        self.assertEqual(self.simulate("1f1b"), self.simulate("1f1b"))
+        self.assertNotEqual(self.simulate("1f1b")["program_hash"], self.simulate("gpipe")["program_hash"])
+
+    def test_a_trace_has_an_event_for_each_action(self):
+        trace = json.loads(self.schedule("simulate", "--schedule", "1f1b", *SIZES, *COSTS, "-o", "trace").stdout)
+        self.assertEqual(len([event for event in trace["traceEvents"] if event["ph"] == "X"]), 4 * 8 * 2)
+
+    def test_what_is_wrong_is_two_and_named(self):
+        good = ("simulate", "--schedule", "1f1b", *SIZES)
+        self.assertIn("did you mean gpipe?", self.refused("simulate", "--schedule", "gpip", *SIZES))
+        self.assertIn("\"nan\"", self.refused(*good, "--forward", "nan"))
+        self.assertIn("\"-1\"", self.refused(*good, "--forward", "-1"))
+        self.assertIn("3 times", self.refused(*good, "--forward", "1,2,3"))
+        self.assertIn("--memory-limit is 2", self.refused(*good, "--memory-limit", 2))
+        self.assertIn("--micro-batches is 0",
+                      self.refused("simulate", "--schedule", "1f1b", "--stages", 4, "--micro-batches", 0))
+        self.assertIn("--stages", self.refused("simulate", "--schedule", "1f1b", "--micro-batches", 4))
+        self.assertIn("objective", self.refused(*good, "--objective", "speed"))
+
+
+class VerifyTest(ScheduleCase):
+    def test_accepts_what_show_prints(self):
+        for name in self.all_names():
+            table = self.schedule("show", "--schedule", name, *SIZES, "-o", "csv").stdout
+            self.assertIn("proven", self.schedule("verify", "-", "--stages", 4, stdin=table).stdout)
+
+    def test_programs_that_hang_are_shown_to(self):
+        for program in ("both_send_first.csv", "ring_of_sends.csv"):
+            message = self.refused("verify", PROGRAMS / program)
+            self.assertIn("deadlock under blocking rendezvous sends: worker", message)
+            self.schedule("verify", PROGRAMS / program, "--sends", "buffered")
+
+    def test_our_lowering_of_the_same_actions_does_not_hang(self):
+        for program in ("both_send_first.csv", "ring_of_sends.csv"):
+            rows = csv.reader(io.StringIO((PROGRAMS / program).read_text()))
+            compute = [[cell for cell in row if "SEND" not in cell and "RECV" not in cell] for row in rows]
+            table = "\n".join(map(",".join, compute))
+            verdict = json.loads(self.schedule("verify", "-", "-o", "json", stdin=table).stdout)
+            self.assertEqual((verdict["verified"], verdict["level"]), (True, "compute"))
+
+    def test_files_that_are_none(self):
+        (self.directory / "bad.csv").write_text("0F0,0B0\n1F0,1G0\n")
+        self.assertIn("bad.csv: line 2, column 5 (cell 2)", self.refused("verify", self.directory / "bad.csv"))
+        self.assertIn("none.csv", self.refused("verify", self.directory / "none.csv"))
+        (self.directory / "binary").write_bytes(bytes(range(256)))
+        self.refused("verify", self.directory / "binary")
+        (self.directory / "empty").write_text("")
+        self.assertIn("there are no actions", self.refused("verify", self.directory / "empty"))
+
+
+if __name__ == "__main__":
+    unittest.main()
