@@ -25,7 +25,7 @@ done
 echo "== fuzz"
 cmake --preset fuzz > /dev/null
 cmake --build --preset fuzz --target spec_fuzzer safetensors_fuzzer checkpoint_manifest_fuzzer worker_message_fuzzer \
-  client_request_fuzzer -- --quiet
+  client_request_fuzzer csv_fuzzer program_text_fuzzer -- --quiet
 for fuzzer in build/fuzz/bin/*_fuzzer; do
   name=$(basename "$fuzzer")
   corpus=build/fuzz/corpus/$name
