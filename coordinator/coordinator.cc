@@ -152,9 +152,11 @@ void Coordinator::Loop() {
     if ((next.ok() ? next->arrived : options_.clock.Now()) >= deadline) Handle(Tick{});
     if (next.ok()) next->run();
     runner_.followers().Pump();
+    runner_.trace_readings().Expire(options_.clock.Now());
   }
   const absl::Status why = absl::UnavailableError("the coordinator was stopped");
   runner_.followers().EndAll(why);
+  runner_.trace_readings().EndAll(why);
   runner_.EndAllSessions(why);
 }
 
@@ -177,6 +179,7 @@ void Coordinator::Halt(const absl::Status& why) {
   spdlog::error("the coordinator has halted: {}", why.ToString());
   const absl::Status told = absl::UnavailableError(why.message());
   runner_.followers().EndAll(told);
+  runner_.trace_readings().EndAll(told);
   runner_.EndAllSessions(told);
   options_.on_halt(why);
 }
@@ -292,6 +295,23 @@ absl::StatusOr<FollowerId> Coordinator::FollowLogs(const v1::FollowLogsRequest& 
 void Coordinator::Unfollow(FollowerId follower) {
   // When the queue takes nothing more the coordinator has stopped, and with it everything has ended.
   queue_.PushReserved([this, follower] { runner_.followers().Remove(follower); }).IgnoreError();
+}
+
+absl::StatusOr<uint64_t> Coordinator::ReadTrace(const v1::ReadTraceRequest& request, TraceReader reader) {
+  const uint64_t reading = ++last_reading_;
+  return Ask<uint64_t>([this, reading, request, reader = std::move(reader)]() -> absl::StatusOr<uint64_t> {
+    STAGECOACH_RETURN_IF_ERROR(runner_.trace_readings().Add(reading, reader));
+    last_answer_ = Unanswered();
+    Handle(TraceRequested{++last_request_, reading, JobId(request.job()), request.steps()});
+    if (last_answer_.ok()) return reading;
+    runner_.trace_readings().Remove(reading);
+    return last_answer_.status();
+  });
+}
+
+void Coordinator::StopReading(uint64_t reading) {
+  // As in Unfollow.
+  queue_.PushReserved([this, reading] { runner_.trace_readings().Remove(reading); }).IgnoreError();
 }
 
 void Coordinator::Stop() {

@@ -93,6 +93,12 @@ class Coordinator {
   // It is forgotten: on_end is not called. A call that is under way may still be.
   void Unfollow(FollowerId follower);
 
+  // The number of the reading, once workers are asked: see coordinator.proto for the errors, and for what the reader is
+  // then given. It may be called before this returns.
+  absl::StatusOr<uint64_t> ReadTrace(const v1::ReadTraceRequest& request, TraceReader reader);
+  // The reader is not called any more, but for a call that is under way.
+  void StopReading(uint64_t reading);
+
   // Ends the threads, all sessions and followers (UNAVAILABLE); none is called afterwards. Idempotent; not by the
   // coordinator's thread.
   void Stop();
@@ -116,6 +122,7 @@ class Coordinator {
   CoordinatorTerm term_;  // constant once Create has returned
   std::atomic<uint64_t> last_session_ = 0;
   std::atomic<uint64_t> last_follower_ = 0;
+  std::atomic<uint64_t> last_reading_ = 0;
 
   // Of the coordinator's thread, once it runs.
   State state_;

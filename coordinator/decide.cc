@@ -20,6 +20,7 @@
 #include "coordinator/jobs/step.h"
 #include "coordinator/pulse.h"
 #include "coordinator/retention.h"
+#include "coordinator/trace_decisions.h"
 #include "coordinator/worker_decisions.h"
 
 namespace stagecoach {
@@ -42,6 +43,7 @@ class Decider {
   Decision operator()(const CheckpointRequested& input) const {
     return OnRequest(input, "checkpoint", CreateCheckpoint);
   }
+  Decision operator()(const TraceRequested& input) const { return RequestTrace(now_, state_, input); }
   Decision operator()(const PlanReady& input) const;
   Decision operator()(const DirectoryMade& input) const;
   Decision operator()(const ManifestWritten& input) const;
@@ -139,6 +141,9 @@ Decision Decider::operator()(const WorkerSaid& input) const {
   if (input.message.has_leaving()) return OnLeaving(now_, state_, *worker, input.message.leaving());
   if (input.message.has_aborted() && worker->clearing) return OnCleared(*worker);
   if (input.message.has_log_lines()) return OnLogLines(state_, *worker, input.message);
+  if (input.message.has_trace_part()) {
+    return Decision{{TakeTracePart{worker->id, input.message.trace_part()}}, "a piece of a timeline"};
+  }
   return OnJobMessage(*worker, input.message);
 }
 

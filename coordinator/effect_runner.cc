@@ -78,6 +78,7 @@ void EffectRunner::Forget(const JobId& job) {
   event_log_.Forget(job);
   log_book_.Forget(job);
   publications_.erase(job);
+  trace_readings_.Forget(job);
   followers_.JobIsForgotten(job, UnknownJob(job, to_.state.options()));
 }
 
@@ -201,7 +202,18 @@ absl::Status EffectRunner::RunEffect(AnswerRequest& effect) {
   return absl::OkStatus();
 }
 
+absl::Status EffectRunner::RunEffect(BeginTraceReading& effect) {
+  trace_readings_.Begin(effect);
+  return absl::OkStatus();
+}
+
+absl::Status EffectRunner::RunEffect(TakeTracePart& effect) {
+  trace_readings_.Take(std::move(effect));
+  return absl::OkStatus();
+}
+
 absl::Status EffectRunner::RunEffect(StepMeasured& effect) {
+  trace_readings_.NoteStep(effect);
   if (to_.observer != nullptr) to_.observer->OnStepMeasured(effect, to_.state);
   return absl::OkStatus();
 }

@@ -26,6 +26,7 @@
 #include "coordinator/state.h"
 #include "coordinator/state_observer.h"
 #include "coordinator/task_thread.h"
+#include "coordinator/trace_readings.h"
 #include "formats/checkpoint_retention.h"
 
 namespace stagecoach {
@@ -72,6 +73,7 @@ class EffectRunner {
   void EndAllSessions(const absl::Status& why);
 
   Followers& followers() { return followers_; }
+  TraceReadings& trace_readings() { return trace_readings_; }
 
  private:
   absl::Status RunEffect(AppendEntry& effect);
@@ -86,6 +88,8 @@ class EffectRunner {
   absl::Status RunEffect(PruneOldCheckpoints& effect);
   absl::Status RunEffect(KeepLogLines& effect);
   absl::Status RunEffect(AnswerRequest& effect);
+  absl::Status RunEffect(BeginTraceReading& effect);
+  absl::Status RunEffect(TakeTracePart& effect);
   absl::Status RunEffect(StepMeasured& effect);
   absl::Status RunEffect(RequestTick& effect);
 
@@ -99,6 +103,7 @@ class EffectRunner {
   EventLog event_log_;
   LogBook log_book_;
   Followers followers_;
+  TraceReadings trace_readings_;
   std::map<SessionId, WorkerSink> sessions_;
   // The newest WriteManifest of each job.
   struct Publication {

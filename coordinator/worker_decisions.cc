@@ -27,13 +27,14 @@ void SetDuration(absl::Duration from, google::protobuf::Duration& to) {
   to.set_nanos(static_cast<int32_t>(absl::ToInt64Nanoseconds(from - absl::Seconds(seconds))));
 }
 
-SendToWorker MakeWelcome(const State& state, const WorkerRecord& worker) {
+SendToWorker MakeWelcome(absl::Duration now, const State& state, const WorkerRecord& worker) {
   SendToWorker welcome{worker.id, {}};
   welcome.message.mutable_fence()->set_incarnation(worker.incarnation.value());
   welcome.message.mutable_fence()->set_coordinator_term(state.term().value());
   v1::Welcome& body = *welcome.message.mutable_welcome();
   const FleetOptions& options = state.options();
   body.set_protocol_version(kProtocolVersion);
+  body.set_clock_nanoseconds(absl::ToInt64Nanoseconds(now));
   SetDuration(options.heartbeat_interval, *body.mutable_heartbeat_interval());
   if (options.lease != absl::InfiniteDuration()) SetDuration(options.lease, *body.mutable_lease());
   if (options.orphan_timeout != absl::InfiniteDuration()) {
@@ -215,7 +216,7 @@ Decision OnWorkerConnected(absl::Duration now, const State& state, const WorkerC
   worker.clearing = !input.hello.held().job().empty() && !(returns && HoldsJob(input.hello, member->job));
   Join(state, worker.id, decision);
   decision.effects.push_back(ObserveFact{WorkerChanged{worker}});
-  decision.effects.push_back(MakeWelcome(state, worker));
+  decision.effects.push_back(MakeWelcome(now, state, worker));
   if (worker.clearing) TellToGiveUp(state, worker, decision);
   if (returns) {
     JobDecision job_decision(SurroundingsOf(now, state), member->job);
@@ -265,6 +266,7 @@ Decision OnHeartbeat(absl::Duration now, const State& state, const WorkerRecord&
   reply.message.mutable_fence()->set_incarnation(worker.incarnation.value());
   reply.message.mutable_fence()->set_coordinator_term(state.term().value());
   reply.message.mutable_heartbeat_reply()->set_sequence(heartbeat.sequence());
+  reply.message.mutable_heartbeat_reply()->set_clock_nanoseconds(absl::ToInt64Nanoseconds(now));
   const bool may_hang = worker.job.has_value() && now - worker.unmoved_since >= kHangCheckAfter;
   Decision decision;
   decision.reason = "heartbeat";

@@ -2,6 +2,7 @@
 #define STAGECOACH_COORDINATOR_JOBS_EFFECT_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <variant>
@@ -19,6 +20,7 @@
 #include "stagecoach/v1/checkpoint.pb.h"
 #include "stagecoach/v1/job.pb.h"
 #include "stagecoach/v1/journal.pb.h"
+#include "stagecoach/v1/trace.pb.h"
 #include "stagecoach/v1/worker.pb.h"
 
 namespace stagecoach {
@@ -108,9 +110,24 @@ struct AnswerRequest {
   uint64_t request = 0;
   absl::StatusOr<JobId> answer;
 };
-// What the workers said that they did with the time of the step that was just committed, for metrics alone.
+// Workers are about to be asked for their timelines: see TraceReadings.
+struct BeginTraceReading {
+  uint64_t reading = 0;
+  v1::TraceHeader header;                        // without its steps
+  std::map<WorkerId, uint32_t> awaited = {};     // rank of each that is asked
+  std::map<uint32_t, std::string> missing = {};  // by rank: why it is not
+  absl::Duration deadline;                       // for all answers
+};
+struct TakeTracePart {
+  WorkerId worker;
+  v1::TracePart part;
+};
+// What the workers said that they did with the time of the step that was just committed, and which time that was: for
+// metrics and timelines alone.
 struct StepMeasured {
   JobId job;
+  Step step;
+  absl::Duration begin, end;                                   // from the order to the verdict
   std::vector<std::shared_ptr<const v1::StepPrepared>> votes;  // by worker rank
 };
 // Decide on a Tick next, on the state as it then is.
@@ -118,7 +135,7 @@ struct RequestTick {};
 
 using Effect = std::variant<AppendEntry, ObserveFact, SendToWorker, EndSession, StartPlanning, MakeDirectory,
                             WriteManifest, AbandonManifest, RemoveDirectory, PruneOldCheckpoints, KeepLogLines,
-                            AnswerRequest, StepMeasured, RequestTick>;
+                            AnswerRequest, BeginTraceReading, TakeTracePart, StepMeasured, RequestTick>;
 
 struct Decision {
   std::vector<Effect> effects;

@@ -53,6 +53,13 @@ struct CheckpointRequested {
   uint64_t request = 0;
   JobId job;
 };
+// The timeline of its last steps is to be read, as `reading`.
+struct TraceRequested {
+  uint64_t request = 0;
+  uint64_t reading = 0;
+  JobId job;
+  uint32_t steps = 0;
+};
 // The result of StartPlanning.
 struct PlanReady {
   JobId job;
@@ -78,9 +85,9 @@ struct Restarted {};
 // Time has passed (NextDeadline), or workers or jobs are there that were not.
 struct Tick {};
 
-using Input =
-    std::variant<WorkerConnected, SessionEnded, WorkerSaid, JobRequested, CancelRequested, PauseRequested,
-                 ResumeRequested, CheckpointRequested, PlanReady, DirectoryMade, ManifestWritten, Restarted, Tick>;
+using Input = std::variant<WorkerConnected, SessionEnded, WorkerSaid, JobRequested, CancelRequested, PauseRequested,
+                           ResumeRequested, CheckpointRequested, TraceRequested, PlanReady, DirectoryMade,
+                           ManifestWritten, Restarted, Tick>;
 
 }  // namespace stagecoach
 

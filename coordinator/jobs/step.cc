@@ -93,7 +93,11 @@ void CommitStepInFlight(JobDecision& decision) {
       .tokens = batch.num_samples * spec.training().seq_len(),
       .seconds = absl::ToDoubleSeconds(decision.now() - decision.progress().step_started)};
   AppendCommit(decision, *record, ReportStep(*record, *decision.history().plan, input.votes, measurement));
-  decision.Add(StepMeasured{decision.job().id, std::move(input.votes)});
+  decision.Add(StepMeasured{.job = decision.job().id,
+                            .step = Step(input.step),
+                            .begin = decision.progress().step_started,
+                            .end = decision.now(),
+                            .votes = std::move(input.votes)});
   NoteCheckpointDue(decision);
   const bool snapshot = SnapshotIsDue(decision);
   SendCommit(decision, snapshot);

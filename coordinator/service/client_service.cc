@@ -10,6 +10,7 @@
 #include "common/protocol_version.h"
 #include "coordinator/service/follow_stream.h"
 #include "coordinator/service/grpc_status.h"
+#include "coordinator/service/trace_stream.h"
 #include "coordinator/spec/job_spec_parser.h"
 
 namespace stagecoach {
@@ -100,8 +101,8 @@ grpc::Status ClientService::GetVersion(grpc::ServerContext*, const v1::GetVersio
 }
 
 template <typename Stream, typename Request>
-Stream* ClientService::StartFollowing(typename Stream::Collaborators to, grpc::CallbackServerContext& context,
-                                      const Request& request) {
+Stream* ClientService::StartStream(typename Stream::Collaborators to, grpc::CallbackServerContext& context,
+                                   const Request& request) {
   const auto stream = std::make_shared<Stream>(std::move(to), context, request);
   absl::Status status = to_.streams.Add(stream);
   if (status.ok()) status = JobOf(request, to_.options).status();
@@ -123,8 +124,8 @@ grpc::ServerWriteReactor<v1::JobEvent>* ClientService::FollowJob(grpc::CallbackS
     rest.set_after_sequence(event.sequence());
     rest.set_only_new(false);
   };
-  return StartFollowing<JobStream>(
-      {follow, advance, to_.coordinator, to_.streams, follow_thread_, to_.clock, to_.options}, *context, *request);
+  return StartStream<JobStream>({follow, advance, to_.coordinator, to_.streams, follow_thread_, to_.clock, to_.options},
+                                *context, *request);
 }
 
 grpc::ServerWriteReactor<v1::LogRecord>* ClientService::FollowLogs(grpc::CallbackServerContext* context,
@@ -137,8 +138,14 @@ grpc::ServerWriteReactor<v1::LogRecord>* ClientService::FollowLogs(grpc::Callbac
     *rest.mutable_after() = line.token();
     rest.clear_tail();
   };
-  return StartFollowing<LogStream>(
-      {follow, advance, to_.coordinator, to_.streams, follow_thread_, to_.clock, to_.options}, *context, *request);
+  return StartStream<LogStream>({follow, advance, to_.coordinator, to_.streams, follow_thread_, to_.clock, to_.options},
+                                *context, *request);
+}
+
+grpc::ServerWriteReactor<v1::TraceChunk>* ClientService::ReadTrace(grpc::CallbackServerContext* context,
+                                                                   const v1::ReadTraceRequest* request) {
+  return StartStream<TraceStream>({to_.coordinator, to_.streams, follow_thread_, to_.clock, to_.options}, *context,
+                                  *request);
 }
 
 }  // namespace stagecoach

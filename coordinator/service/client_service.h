@@ -13,8 +13,8 @@ namespace stagecoach {
 // What clients ask: each call becomes one of the coordinator's. Semantics are documented in coordinator.proto.
 // Thread-safe. Calls with one answer wait in gRPC's thread for it; streams do not.
 class ClientService final
-    : public v1::CoordinatorService::WithCallbackMethod_FollowJob<
-          v1::CoordinatorService::WithCallbackMethod_FollowLogs<v1::CoordinatorService::Service>> {
+    : public v1::CoordinatorService::WithCallbackMethod_FollowJob<v1::CoordinatorService::WithCallbackMethod_FollowLogs<
+          v1::CoordinatorService::WithCallbackMethod_ReadTrace<v1::CoordinatorService::Service>>> {
  public:
   // All outlive the service, and it outlives the server.
   struct Collaborators {
@@ -47,14 +47,15 @@ class ClientService final
                                                     const v1::FollowJobRequest* request) override;
   grpc::ServerWriteReactor<v1::LogRecord>* FollowLogs(grpc::CallbackServerContext* context,
                                                       const v1::FollowLogsRequest* request) override;
+  grpc::ServerWriteReactor<v1::TraceChunk>* ReadTrace(grpc::CallbackServerContext* context,
+                                                      const v1::ReadTraceRequest* request) override;
 
  private:
   template <typename Stream, typename Request>
-  Stream* StartFollowing(typename Stream::Collaborators to, grpc::CallbackServerContext& context,
-                         const Request& request);
+  Stream* StartStream(typename Stream::Collaborators to, grpc::CallbackServerContext& context, const Request& request);
 
   const Collaborators to_;
-  TaskThread follow_thread_;
+  TaskThread follow_thread_;  // streams ask there, since the coordinator's answer takes a while
 };
 
 }  // namespace stagecoach

@@ -17,6 +17,7 @@ struct ServiceOptions {
   size_t max_streams = 16'384;
   StreamLimits session = {};  // a worker has a handful of messages under way
   StreamLimits follower = {.messages = 1024, .bytes = size_t{4} << 20};
+  StreamLimits trace = {.messages = 4096, .bytes = size_t{64} << 20};
   size_t max_client_message_bytes = size_t{4} << 20;
   size_t max_session_message_bytes = size_t{64} << 20;
   int max_requests = 64;              // that wait for the coordinator at a time

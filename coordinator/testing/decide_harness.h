@@ -84,6 +84,8 @@ class DecideHarness {
   std::map<JobId, std::vector<v1::StepEvent>> events_of;
   std::vector<v1::EventNote> notes;
   std::vector<KeepLogLines> log_lines;
+  std::vector<BeginTraceReading> trace_readings;
+  std::vector<TakeTracePart> trace_parts;
   StateObserver* observer = nullptr;  // sees what it would see of a coordinator
   // Under way, the oldest of each kind; others follow when it is finished.
   std::optional<StartPlanning> planning;
@@ -111,6 +113,8 @@ class DecideHarness {
   void RunEffect(const EndSession& effect);
   void RunEffect(const KeepLogLines& effect) { log_lines.push_back(effect); }
   void RunEffect(const AnswerRequest& effect) { answer = effect.answer; }
+  void RunEffect(const BeginTraceReading& effect) { trace_readings.push_back(effect); }
+  void RunEffect(const TakeTracePart& effect) { trace_parts.push_back(effect); }
   void RunEffect(const StepMeasured& effect);
   void RunEffect(const RequestTick&) { tick_requested_ = true; }
 

@@ -69,6 +69,10 @@ std::optional<v1::WorkerMessage> FakeWorker::Answer(const v1::CoordinatorMessage
     NoteCommit(message.abort().last_commit());
     answer.mutable_aborted()->set_applied_step(applied_step_);
     answer.mutable_aborted()->set_prepared_step(prepared_step_);
+  } else if (message.has_read_trace()) {
+    answer.mutable_trace_part()->set_request(message.read_trace().request());
+    answer.mutable_trace_part()->set_last(true);
+    answer.mutable_trace_part()->set_kept_job(job_);
   } else {
     if (message.has_release()) Release();
     return std::nullopt;

@@ -102,6 +102,8 @@ class SimulatedCoordinator {
   void RunEffect(AbandonManifest& effect) { abandoned_.insert({effect.job, effect.attempt}); }
   void RunEffect(RemoveDirectory& effect) { world_.files.Remove(effect.directory); }
   void RunEffect(PruneOldCheckpoints& effect);
+  void RunEffect(BeginTraceReading&) {}
+  void RunEffect(TakeTracePart&) {}
   void RunEffect(StepMeasured& effect);
   void RunEffect(KeepLogLines& effect);
   void RunEffect(AnswerRequest& effect);
