@@ -27,6 +27,7 @@ void AddDescribe(CLI::App& root, Invocation& invocation);
 void AddLogs(CLI::App& root, Invocation& invocation);
 void AddEvents(CLI::App& root, Invocation& invocation);
 void AddWait(CLI::App& root, Invocation& invocation);
+void AddTrace(CLI::App& root, Invocation& invocation);
 void AddChanges(CLI::App& root, Invocation& invocation);  // cancel, pause, resume
 void AddValidate(CLI::App& root, Invocation& invocation);
 void AddPlan(CLI::App& root, Invocation& invocation);

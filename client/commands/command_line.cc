@@ -41,6 +41,7 @@ void AddVerbs(CLI::App& app, Invocation& invocation) {
   AddLogs(app, invocation);
   AddEvents(app, invocation);
   AddWait(app, invocation);
+  AddTrace(app, invocation);
   AddChanges(app, invocation);
   AddValidate(app, invocation);
   AddPlan(app, invocation);

@@ -40,9 +40,10 @@ bool OutputArguments::colour() const {
   return isatty(STDOUT_FILENO) == 1 && !environment("NO_COLOR") && environment("TERM").value_or("dumb") != "dumb";
 }
 
-void AddFormatOption(CLI::App& verb, OutputArguments& arguments, const std::vector<std::string>& formats) {
+void AddFormatOption(CLI::App& verb, OutputArguments& arguments, const std::vector<std::string>& formats,
+                     const std::string& flags) {
   arguments.format = DefaultFormat(formats);
-  verb.add_option("-o,--output", arguments.format, absl::StrCat("default: ", formats.front()))
+  verb.add_option(flags, arguments.format, absl::StrCat("default: ", formats.front()))
       ->check(CLI::IsMember(formats))
       ->type_name("FORMAT");
 }

@@ -25,7 +25,8 @@ struct OutputArguments {
 };
 
 // -o with these formats. The default is STAGECOACH_OUTPUT when the verb has that format, else the first.
-void AddFormatOption(CLI::App& verb, OutputArguments& arguments, const std::vector<std::string>& formats);
+void AddFormatOption(CLI::App& verb, OutputArguments& arguments, const std::vector<std::string>& formats,
+                     const std::string& flags = "-o,--output");
 // Also --no-headers, -q and --color: for verbs that print tables.
 void AddTableOptions(CLI::App& verb, OutputArguments& arguments, const std::vector<std::string>& formats);
 // INVALID_ARGUMENT: STAGECOACH_OUTPUT is no format of any verb.

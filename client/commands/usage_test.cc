@@ -15,8 +15,8 @@ TEST_F(UsageTest, HelpBeginsWithExamples) {
   EXPECT_EQ(all.code, 0);
   EXPECT_THAT(all.out, StartsWith("  stagecoach train examples/tiny.yaml"));
   for (const char* verb :
-       {"train", "up", "down", "submit", "get", "describe", "logs", "events", "wait", "cancel", "pause", "resume",
-        "validate", "plan", "schedule", "checkpoint", "config", "completion", "version"}) {
+       {"train",  "up",    "down",   "submit",   "get",  "describe", "logs",       "events", "wait",       "trace",
+        "cancel", "pause", "resume", "validate", "plan", "schedule", "checkpoint", "config", "completion", "version"}) {
     EXPECT_THAT(all.out, HasSubstr(std::string("\n  ") + verb));
     EXPECT_THAT(Run({verb, "--help"}).out, StartsWith("  ")) << verb;
   }

@@ -194,4 +194,11 @@ MessageStream<v1::LogRecord>::Prepare CoordinatorClient::FollowLogs(v1::FollowLo
       };
 }
 
+MessageStream<v1::TraceChunk>::Prepare CoordinatorClient::ReadTrace(v1::ReadTraceRequest request) {
+  return
+      [stub = stub_.get(), request = std::move(request)](grpc::ClientContext* context, grpc::CompletionQueue* queue) {
+        return stub->PrepareAsyncReadTrace(context, request, queue);
+      };
+}
+
 }  // namespace stagecoach

@@ -49,6 +49,8 @@ class CoordinatorClient {
   MessageStream<v1::JobEvent>::Prepare FollowJob(v1::FollowJobRequest request);
   MessageStream<v1::LogRecord>::Prepare FollowLogs(v1::FollowLogsRequest request);
 
+  MessageStream<v1::TraceChunk>::Prepare ReadTrace(v1::ReadTraceRequest request);
+
   bool IsConnected() const;
 
  private:

@@ -296,4 +296,24 @@ grpc::Status FakeCoordinatorService::FollowLogs(grpc::ServerContext* context, co
   return end;
 }
 
+void FakeCoordinatorService::AddTraceChunk(const v1::TraceChunk& chunk) {
+  MutexLock lock(mutex_);
+  trace_.push_back(chunk);
+}
+
+grpc::Status FakeCoordinatorService::ReadTrace(grpc::ServerContext*, const v1::ReadTraceRequest* request,
+                                               grpc::ServerWriter<v1::TraceChunk>* writer) {
+  std::vector<v1::TraceChunk> chunks;
+  const grpc::Status begun = Answer("ReadTrace", [&]() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    calls_.trace_reads.push_back(*request);
+    chunks = trace_;
+    const bool known = Find(request->job()) != nullptr;
+    return known ? grpc::Status::OK
+                 : ToGrpc(absl::StatusCode::kNotFound, absl::StrCat("no job named ", request->job()));
+  });
+  if (!begun.ok()) return begun;
+  for (const v1::TraceChunk& chunk : chunks) writer->Write(chunk);
+  return begun;
+}
+
 }  // namespace stagecoach

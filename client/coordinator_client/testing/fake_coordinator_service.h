@@ -40,11 +40,14 @@ class FakeCoordinatorService final : public v1::CoordinatorService::Service {
   // FollowJob ends with `code` after so many more events.
   void BreakAfter(int num_events, absl::StatusCode code);
   void EndLogs();  // streams of lines end
+  // What ReadTrace gives of any job that there is, in this order.
+  void AddTraceChunk(const v1::TraceChunk& chunk);
 
   struct Calls {
     std::vector<v1::SubmitJobRequest> submissions;
     std::vector<v1::FollowJobRequest> follows;
     std::vector<v1::FollowLogsRequest> log_follows;
+    std::vector<v1::ReadTraceRequest> trace_reads;
     std::vector<std::string> changes;  // "cancel JOB", "pause JOB", "resume JOB"
     std::map<std::string, int> count;  // by RPC
   };
@@ -60,6 +63,8 @@ class FakeCoordinatorService final : public v1::CoordinatorService::Service {
   grpc::Status FollowJob(grpc::ServerContext*, const v1::FollowJobRequest*, grpc::ServerWriter<v1::JobEvent>*) override;
   grpc::Status FollowLogs(grpc::ServerContext*, const v1::FollowLogsRequest*,
                           grpc::ServerWriter<v1::LogRecord>*) override;
+  grpc::Status ReadTrace(grpc::ServerContext*, const v1::ReadTraceRequest*,
+                         grpc::ServerWriter<v1::TraceChunk>*) override;
   grpc::Status GetVersion(grpc::ServerContext*, const v1::GetVersionRequest*, v1::GetVersionResponse*) override;
 
  private:
@@ -91,6 +96,7 @@ class FakeCoordinatorService final : public v1::CoordinatorService::Service {
   std::vector<v1::WorkerDescription> workers_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::vector<v1::JobEvent>> events_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, std::vector<v1::LogRecord>> lines_ ABSL_GUARDED_BY(mutex_);
+  std::vector<v1::TraceChunk> trace_ ABSL_GUARDED_BY(mutex_);
   int events_before_break_ ABSL_GUARDED_BY(mutex_) = -1;  // -1: no break
   absl::StatusCode break_code_ ABSL_GUARDED_BY(mutex_) = absl::StatusCode::kUnavailable;
   uint64_t term_ ABSL_GUARDED_BY(mutex_) = 0;
