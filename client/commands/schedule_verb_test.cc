@@ -38,6 +38,9 @@ class ScheduleVerbTest : public CommandLineTest {
     EXPECT_EQ(result.out, "");
     return result.err;
   }
+  static std::string ErrorIn(const Result& result) {
+    return Json::parse(result.out)["error"]["message"].get<std::string>();
+  }
   std::string FileOf(const std::string& text) const {
     const std::string path = directory_.Path("program.csv");
     EXPECT_TRUE(WriteFileAtomically(FileSystem::Posix(), path, text).ok());
@@ -74,11 +77,12 @@ TEST_F(ScheduleVerbTest, ShowDrawsATimeline) {
 }
 
 TEST_F(ScheduleVerbTest, ShowHasAllLevelsAndVerifyTakesThemAll) {
-  for (const std::vector<std::string>& options : {std::vector<std::string>{"-o", "csv"},
-                                                  {"-o", "canonical"},
-                                                  {"-o", "csv", "--level", "lowered"},
-                                                  {"-o", "canonical", "--level", "lowered"},
-                                                  {"-o", "canonical", "--level", "timed"}}) {
+  const std::vector<std::vector<std::string>> all_options = {{"-o", "csv"},
+                                                             {"-o", "canonical"},
+                                                             {"-o", "csv", "--level", "lowered"},
+                                                             {"-o", "canonical", "--level", "lowered"},
+                                                             {"-o", "canonical", "--level", "timed"}};
+  for (const std::vector<std::string>& options : all_options) {
     const Result shown = RunVerb("show", options);
     ASSERT_EQ(shown.code, 0) << shown.err;
     for (const char* sends : {"rendezvous", "buffered"}) {
@@ -176,7 +180,7 @@ TEST_F(ScheduleVerbTest, RefusesSchedulesThatAreNotThereWithTheNearest) {
   EXPECT_THAT(Refused(RunVerb("simulate", {}, "gpip")), HasSubstr("did you mean gpipe?"));
   const Result json = RunVerb("simulate", {"-o", "json"}, "gpip");
   EXPECT_EQ(json.code, 2);
-  EXPECT_THAT(Json::parse(json.out)["error"]["message"], HasSubstr("did you mean gpipe?"));
+  EXPECT_THAT(ErrorIn(json), HasSubstr("did you mean gpipe?"));
 }
 
 TEST_F(ScheduleVerbTest, RefusesAHandMadeScheduleOverTheMemoryLimit) {
@@ -207,7 +211,7 @@ TEST_F(ScheduleVerbTest, VerifyInJson) {
   EXPECT_EQ(json["workers"], 2);
   const Result bad = RunWith("0F0,0B0\n1F0\n", {"schedule", "verify", "-", "-o", "json"});
   EXPECT_EQ(bad.code, 2);
-  EXPECT_THAT(Json::parse(bad.out)["error"]["message"], HasSubstr("line 2: 1B0 is missing"));
+  EXPECT_THAT(ErrorIn(bad), HasSubstr("line 2: 1B0 is missing"));
 }
 
 }  // namespace

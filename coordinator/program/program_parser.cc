@@ -62,7 +62,7 @@ absl::StatusOr<v1::ChannelKind> ParseChannelKind(TextLine& line) {
 }
 
 absl::Status ParseProgramLine(TextLine& line, v1::StageProgram& program) {
-  STAGECOACH_ASSIGN_OR_RETURN(const absl::string_view schedule, line.Word("the schedule's name"));
+  STAGECOACH_ASSIGN_OR_RETURN(const absl::string_view schedule, line.Word("schedule's name"));
   STAGECOACH_ASSIGN_OR_RETURN(const uint64_t worker, line.Labelled("worker"));
   STAGECOACH_ASSIGN_OR_RETURN(const uint64_t num_micro_batches, line.Labelled("micro_batches"));
   program.set_schedule(std::string(schedule));

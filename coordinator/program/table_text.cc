@@ -38,7 +38,7 @@ absl::StatusOr<Head> ParseHead(absl::string_view level, std::vector<TextLine>& l
   TextLine& line = lines.front();
   Head head;
   STAGECOACH_RETURN_IF_ERROR(line.Expect(level));
-  STAGECOACH_ASSIGN_OR_RETURN(const absl::string_view schedule, line.Word("the schedule's name"));
+  STAGECOACH_ASSIGN_OR_RETURN(const absl::string_view schedule, line.Word("schedule's name"));
   head.schedule = std::string(schedule);
   STAGECOACH_ASSIGN_OR_RETURN(const uint64_t num_stages, line.Labelled("stages", kMaxStages));
   STAGECOACH_ASSIGN_OR_RETURN(const uint64_t num_micro_batches, line.Labelled("micro_batches", kMaxMicroBatches));

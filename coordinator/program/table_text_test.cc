@@ -90,6 +90,7 @@ TEST(TableTextTest, NamesThePlaceOfAMistake) {
   const std::string head = "table x stages 1 micro_batches 1\n";
   EXPECT_EQ(Refusal(""), "the text is empty");
   EXPECT_EQ(Refusal("tables x"), "line 1, column 1: expected table, not \"tables\"");
+  EXPECT_THAT(Refusal("table \xff stages 1"), HasSubstr("\"\\377\" is no schedule's name; ASCII"));
   EXPECT_THAT(Refusal("table x stages many"), AllOf(StartsWith("line 1, column 16: "), HasSubstr("\"many\"")));
   EXPECT_THAT(Refusal("table x stages 1"), AllOf(StartsWith("line 1, column 17: "), HasSubstr("the line ends")));
   EXPECT_THAT(Refusal("table x stages 5000 micro_batches 1"), HasSubstr("0 to 4096"));

@@ -1,8 +1,10 @@
 #include "coordinator/program/text_line.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 
+#include "absl/strings/ascii.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_split.h"
 #include "common/action_parser.h"
@@ -52,7 +54,13 @@ absl::Status TextLine::ExpectEnd() {
 
 absl::StatusOr<absl::string_view> TextLine::Word(absl::string_view what) {
   if (at_end()) return Error("expected ", what, ", but the line ends");
-  return words_[next_++];
+  const absl::string_view word = words_[next_];
+  // A message may hold valid UTF-8 alone.
+  if (!std::all_of(word.begin(), word.end(), [](unsigned char c) { return absl::ascii_isgraph(c); })) {
+    return Error(Shown(word), " is no ", what, "; ASCII letters, digits and signs are");
+  }
+  ++next_;
+  return word;
 }
 
 absl::StatusOr<uint64_t> TextLine::Number(absl::string_view what, uint64_t limit) {
