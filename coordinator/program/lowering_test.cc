@@ -38,13 +38,13 @@ TEST(LoweringTest, OneStageLoadsOnceAndReducesItsTieAlone) {
   EXPECT_EQ(Actions(pipeline.programs[0]), "0LOAD0 0F0 0LOSS0 0I0 0W0 0LOAD1 0F1 0LOSS1 0I1 0W1 0TIE_REDUCE 0NORM");
 }
 
-TEST(LoweringTest, ReceivesArePostedWhenTheirSenderIssuesAndGradientsLeaveBeforeW) {
+TEST(LoweringTest, ReceivesArePostedShortlyBeforeTheirSenderIssuesAndGradientsLeaveBeforeW) {
   const SmallPipeline pipeline = MakeSmallPipeline("1f1b", {.num_stages = 2, .num_micro_batches = 3});
   EXPECT_EQ(Actions(pipeline.programs[0]),
-            "0LOAD0 0F0 0SEND_F0 0LOAD1 0F1 0SEND_F1 0RECV_B0 0I0 0W0 0LOAD2 0F2 0SEND_F2 0RECV_B1 0I1 0W1 0RECV_B2 "
+            "0RECV_B0 0LOAD0 0F0 0SEND_F0 0LOAD1 0F1 0SEND_F1 0I0 0RECV_B1 0W0 0LOAD2 0F2 0SEND_F2 0I1 0RECV_B2 0W1 "
             "0I2 0W2 0SEND_TIE 0RECV_TIE 0TIE_REDUCE 0NORM");
   EXPECT_EQ(Actions(pipeline.programs[1]),
-            "1RECV_F0 1LOAD0 1F0 1LOSS0 1RECV_F1 1I0 1SEND_B0 1W0 1LOAD1 1F1 1LOSS1 1I1 1SEND_B1 1RECV_F2 1W1 "
+            "1RECV_F0 1LOAD0 1F0 1LOSS0 1RECV_F1 1I0 1SEND_B0 1W0 1LOAD1 1F1 1LOSS1 1RECV_F2 1I1 1SEND_B1 1W1 "
             "1LOAD2 1F2 1LOSS2 1I2 1SEND_B2 1W2 1RECV_TIE 1SEND_TIE 1TIE_REDUCE 1NORM");
 }
 
@@ -174,8 +174,8 @@ TEST(LoweringTest, RefusesATableOfAnotherPlan) {
 TEST(LoweringTest, NeighboursOnOneWorkerHandOverWithoutPosts) {
   const SmallPipeline pipeline = MakeV(false);
   EXPECT_EQ(Actions(pipeline.programs[1]),
-            "1RECV_F0 1F0 1RECV_F1 1F1 2F0 2SEND_F0 2F1 2SEND_F1 "
-            "2RECV_B0 2I0 2RECV_B1 2I1 1I0 1SEND_B0 1I1 1SEND_B1 1W0 1W1 2W0 2W1 1NORM 2NORM");
+            "1RECV_F0 1F0 1RECV_F1 1F1 2RECV_B0 2F0 2SEND_F0 2F1 2SEND_F1 "
+            "2I0 2RECV_B1 2I1 1I0 1SEND_B0 1I1 1SEND_B1 1W0 1W1 2W0 2W1 1NORM 2NORM");
   const v1::StageProgram& program = pipeline.programs[1];
   int num_local = 0;
   for (int i = 0; i < program.channels_size(); ++i) {

@@ -137,6 +137,61 @@ uint32_t MostOutstanding(const ChannelPlan& channel) {
   return static_cast<uint32_t>(most);
 }
 
+// Moves the receives of a worker ahead of their prediction while that needs no more buffers than the worker has anyway:
+// workers are never as punctual as predicted, and a transfer cannot begin before its receive is posted.
+class ReceiveLead {
+ public:
+  ReceiveLead(size_t num_actions, uint32_t window) : window_(window), num_held_(num_actions) {}
+
+  void Add(ChannelPlan& channel) {
+    for (size_t n = 0; n < channel.post_before.size(); ++n) {
+      receives_.push_back({&channel, n});
+      for (size_t i = channel.post_before[n]; i <= channel.consumer[n]; ++i)
+        most_held_ = std::max(most_held_, ++num_held_[i]);
+    }
+  }
+
+  void Advance() {
+    std::stable_sort(receives_.begin(), receives_.end(),
+                     [](const Receive& a, const Receive& b) { return a.post() < b.post(); });
+    for (const Receive& receive : receives_) {
+      for (int moved = 0; moved < kMaxLead && MayMove(receive); ++moved) ++num_held_[--receive.post()];
+    }
+  }
+
+ private:
+  static constexpr int kMaxLead = 2;  // actions
+  struct Receive {
+    ChannelPlan* channel;
+    size_t n;
+    uint32_t& post() const { return channel->post_before[n]; }
+  };
+
+  bool MayMove(const Receive& receive) const {
+    const ChannelPlan& channel = *receive.channel;
+    const size_t n = receive.n;
+    if (receive.post() == 0 || num_held_[receive.post() - 1] == most_held_) return false;
+    const uint32_t post = receive.post() - 1;
+    return (n == 0 || channel.post_before[n - 1] <= post) && (n < window_ || channel.consumer[n - window_] < post);
+  }
+
+  const uint32_t window_;
+  std::vector<Receive> receives_;
+  std::vector<uint32_t> num_held_;  // by action of the row: receives that are posted and not read while it runs
+  uint32_t most_held_ = 0;
+};
+
+void AdvanceReceives(const LoweringContext& context, ChannelPlans& plans) {
+  std::vector<ReceiveLead> leads;
+  for (const v1::WorkerActions& row : context.table.workers()) {
+    leads.emplace_back(static_cast<size_t>(row.actions_size()), context.options.credit_window);
+  }
+  for (ChannelPlan& channel : plans.channels) {
+    if (!channel.is_local()) leads[channel.spec.to_worker_rank()].Add(channel);
+  }
+  for (ReceiveLead& lead : leads) lead.Advance();
+}
+
 }  // namespace
 
 absl::StatusOr<ChannelPlans> PlanChannels(const LoweringContext& context) {
@@ -181,6 +236,10 @@ absl::Status PlaceReceives(const LoweringContext& context, ReceivePlacement plac
       }
       channel.post_before.push_back(post);
     }
+  }
+  if (is_predicted) AdvanceReceives(context, plans);
+  for (ChannelPlan& channel : plans.channels) {
+    if (channel.is_local() || channel.spec.kind() == v1::CHANNEL_KIND_TIE) continue;
     const auto num_transfers = std::max(1u, static_cast<uint32_t>(channel.order.size()));
     channel.num_send_slots = std::min({is_predicted ? kSendSlots : kMaxEarlyPosts, window, num_transfers});
     channel.spec.set_num_slots(std::max(channel.num_send_slots, MostOutstanding(channel)));
