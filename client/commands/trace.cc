@@ -15,6 +15,7 @@
 #include "client/trace/collected_trace.h"
 #include "common/quoted.h"
 #include "common/trace/chrome_trace.h"
+#include "common/trace/clock_alignment.h"
 #include "common/trace/trace_text.h"
 
 namespace stagecoach {
@@ -75,7 +76,8 @@ Outcome ShowTrace(CoordinatorClient& client, const TraceArguments& arguments) {
   MessageStream<v1::TraceChunk> call(client.ReadTrace(request));
   const absl::StatusOr<CollectedTrace> collected = CollectTrace(call, kReadTimeout);
   if (!collected.ok()) return collected.status();
-  const PipelineTrace trace = BuildTrace(*collected, request.steps());
+  PipelineTrace trace = BuildTrace(*collected, request.steps());
+  AlignClocks(trace);
   if (trace.spans.empty()) return NothingKept(trace);
   for (const std::string& note : trace.notes) std::cerr << "stagecoach: warning: " << note << "\n";
   if (arguments.file.empty()) {

@@ -77,19 +77,38 @@ Json TransferEvent(const TraceTransfer& transfer, uint32_t thread) {
                   std::move(arguments));
 }
 
-// Where a flow touches a span: in its middle, which is surely within.
-double MiddleOf(const TraceSpan& span) { return (span.begin + span.end) / 2; }
+// Where a flow touches a span.
+struct FlowPoint {
+  size_t span = 0;
+  double time = 0;
+};
 
-Json FlowEvent(const PipelineTrace& trace, const MicroBatchFlow& flow, size_t point) {
-  const TraceSpan& span = trace.spans[flow.spans[point]];
-  const bool is_last = point + 1 == flow.spans.size();
+// In the middle of each span, which is surely within. The clocks of two workers agree only up to an error, so that a
+// span may seem to lie before the one it comes after: it is touched later, or, when it had ended by then, not at all. A
+// flow never goes back in time.
+std::vector<FlowPoint> PointsOf(const PipelineTrace& trace, const MicroBatchFlow& flow) {
+  std::vector<FlowPoint> points;
+  for (const size_t index : flow.spans) {
+    const TraceSpan& span = trace.spans[index];
+    const double middle = (span.begin + span.end) / 2;
+    const double time = points.empty() ? middle : std::max(middle, points.back().time);
+    if (time <= span.end) points.push_back({index, time});
+  }
+  if (points.size() < 2) points.clear();
+  return points;
+}
+
+Json FlowEvent(const PipelineTrace& trace, const MicroBatchFlow& flow, const std::vector<FlowPoint>& points,
+               size_t point) {
+  const TraceSpan& span = trace.spans[points[point].span];
+  const bool is_last = point + 1 == points.size();
   Json event = {{"name", kFlowName},
                 {"cat", "flow"},
                 {"ph", point == 0 ? "s"
                        : is_last  ? "f"
                                   : "t"},
                 {"id", absl::StrCat("step ", flow.step, ", micro-batch ", flow.micro_batch)},
-                {"ts", Microseconds(Nanoseconds(MiddleOf(span)))},
+                {"ts", Microseconds(Nanoseconds(points[point].time))},
                 {"pid", ProcessOf(span.stage)},
                 {"tid", kComputeThread}};
   if (is_last) event["bp"] = "e";  // the slice that encloses it, not the next one
@@ -105,8 +124,9 @@ class EventList {
     for (size_t i = 0; i < trace.spans.size(); ++i) Add(trace.spans[i].begin, Kind::kSpan, i);
     for (size_t i = 0; i < trace.transfers.size(); ++i) Add(trace.transfers[i].begin, Kind::kTransfer, i);
     for (size_t i = 0; i < flows_.size(); ++i) {
-      for (size_t point = 0; point < flows_[i].spans.size(); ++point) {
-        Add(MiddleOf(trace.spans[flows_[i].spans[point]]), Kind::kFlow, i, point);
+      flow_points_.push_back(PointsOf(trace, flows_[i]));
+      for (size_t point = 0; point < flow_points_[i].size(); ++point) {
+        Add(flow_points_[i][point].time, Kind::kFlow, i, point);
       }
     }
     std::sort(events_.begin(), events_.end());
@@ -131,7 +151,7 @@ class EventList {
       case Kind::kTransfer:
         return TransferEvent(trace_.transfers[index], lanes_.lane(index) + kComputeThread + 1);
       case Kind::kFlow:
-        return FlowEvent(trace_, flows_[index], point);
+        return FlowEvent(trace_, flows_[index], flow_points_[index], point);
     }
     return Json();
   }
@@ -147,6 +167,7 @@ class EventList {
   const PipelineTrace& trace_;
   const TransferLanes& lanes_;
   const std::vector<MicroBatchFlow> flows_;
+  std::vector<std::vector<FlowPoint>> flow_points_;  // by flow
   const std::vector<StepUtilization> utilization_;
   std::vector<std::tuple<double, Kind, size_t, size_t>> events_;
 };
