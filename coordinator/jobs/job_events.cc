@@ -69,6 +69,7 @@ v1::JobEvent EventOfEntry(const v1::JournalEntry& entry, const JobRecord& job) {
     case v1::JournalEntry::kWorkerJoined:
     case v1::JournalEntry::kWorkerLeft:
     case v1::JournalEntry::kJobsForgotten:
+    case v1::JournalEntry::kCostsMeasured:
     case v1::JournalEntry::FACT_NOT_SET:
       break;
   }

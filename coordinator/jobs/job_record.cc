@@ -173,6 +173,7 @@ void ApplyToJob(const v1::JournalEntry& entry, JobRecord& job) {
     case v1::JournalEntry::kWorkerJoined:
     case v1::JournalEntry::kWorkerLeft:
     case v1::JournalEntry::kJobsForgotten:
+    case v1::JournalEntry::kCostsMeasured:
     case v1::JournalEntry::FACT_NOT_SET:
       break;
   }
@@ -205,6 +206,7 @@ absl::Status CheckEntry(const v1::JournalEntry& entry, const JobRecord& job) {
     case v1::JournalEntry::kWorkerJoined:
     case v1::JournalEntry::kWorkerLeft:
     case v1::JournalEntry::kJobsForgotten:
+    case v1::JournalEntry::kCostsMeasured:
     case v1::JournalEntry::FACT_NOT_SET:
       break;
   }
@@ -235,6 +237,7 @@ std::string JobOfEntry(const v1::JournalEntry& entry) {
     case v1::JournalEntry::kWorkerJoined:
     case v1::JournalEntry::kWorkerLeft:
     case v1::JournalEntry::kJobsForgotten:
+    case v1::JournalEntry::kCostsMeasured:
     case v1::JournalEntry::FACT_NOT_SET:
       break;
   }

@@ -123,6 +123,7 @@ class SheetTranslation {
     instruction.set_saved_slot(kNone);
     instruction.set_shared_slot(kNone);
     instruction.set_pending_slot(kNone);
+    instruction.set_recomputed_slot(kNone);
     return instruction;
   }
 

@@ -23,6 +23,7 @@ v1::Instruction& Append(v1::ActionKind kind, uint32_t stage, uint32_t micro_batc
   instruction.set_saved_slot(kNone);
   instruction.set_shared_slot(kNone);
   instruction.set_pending_slot(kNone);
+  instruction.set_recomputed_slot(kNone);
   return instruction;
 }
 

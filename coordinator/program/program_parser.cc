@@ -145,12 +145,14 @@ absl::Status ParseInstructionLine(TextLine& line, v1::StageProgram& program) {
   STAGECOACH_ASSIGN_OR_RETURN(const int32_t saved_slot, ParseSlotIndex(line, "saved"));
   STAGECOACH_ASSIGN_OR_RETURN(const int32_t shared_slot, ParseSlotIndex(line, "shared"));
   STAGECOACH_ASSIGN_OR_RETURN(const int32_t pending_slot, ParseSlotIndex(line, "pending"));
+  STAGECOACH_ASSIGN_OR_RETURN(const int32_t recomputed_slot, ParseSlotIndex(line, "recomputed"));
   instruction.set_load_slot(load_slot);
   instruction.set_recv_slot(recv.slot);
   instruction.set_send_slot(send.slot);
   instruction.set_saved_slot(saved_slot);
   instruction.set_shared_slot(shared_slot);
   instruction.set_pending_slot(pending_slot);
+  instruction.set_recomputed_slot(recomputed_slot);
   if (sequence.has_value()) {  // a post, which has one channel
     instruction.set_sequence(*sequence);
     instruction.set_channel(recv.slot >= 0 ? recv.channel : send.channel);

@@ -72,6 +72,7 @@ std::string InstructionLine(const v1::Instruction& instruction) {
   append("saved", instruction.saved_slot());
   append("shared", instruction.shared_slot());
   append("pending", instruction.pending_slot());
+  append("recomputed", instruction.recomputed_slot());
   return text;
 }
 

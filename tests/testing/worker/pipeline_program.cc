@@ -85,6 +85,7 @@ class ProgramBuilder {
     instruction->set_saved_slot(-1);
     instruction->set_shared_slot(-1);
     instruction->set_pending_slot(-1);
+    instruction->set_recomputed_slot(-1);
     return instruction;
   }
   void AddRecv(v1::ActionKind kind, uint32_t channel, uint32_t micro_batch, uint32_t slot) {
