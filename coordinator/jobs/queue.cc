@@ -18,9 +18,10 @@ namespace {
 
 // Of a job of this name: 1 without a number.
 uint64_t NumberBehind(const JobId& id, const std::string& name) {
-  uint64_t number = 1;
-  if (id.value().size() > name.size() + 1) absl::SimpleAtoi(id.value().substr(name.size() + 1), &number);
-  return number;
+  uint64_t number = 0;
+  const bool has_number =
+      id.value().size() > name.size() + 1 && absl::SimpleAtoi(id.value().substr(name.size() + 1), &number);
+  return has_number ? number : 1;
 }
 
 // INVALID_ARGUMENT, ALREADY_EXISTS.
