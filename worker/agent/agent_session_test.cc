@@ -4,7 +4,6 @@
 #include <atomic>
 #include <thread>
 
-#include "common/log.h"
 #include "common/protocol_version.h"
 #include "tests/testing/temporary_directory.h"
 #include "tests/testing/worker/agent_harness.h"
@@ -491,22 +490,6 @@ TEST_F(AgentSessionTest, BuildingTheStateIsInterrupted) {
   harness_.worker(0).on_build = nullptr;
   ++harness_.epoch;
   BeginJob();
-}
-
-TEST_F(AgentSessionTest, LinesAboutAJobGoToItsLog) {
-  auto logger = std::make_shared<spdlog::logger>(
-      "test", std::shared_ptr<spdlog::sinks::sink>(&harness_.worker(1).log, [](spdlog::sinks::sink*) {}));
-  logger->warn("of no job");
-  BeginJob();
-  logger->warn("of the job");
-  harness_.Send(1, harness_.RunStep(1, 7));  // anything that wakes the agent
-  const v1::WorkerMessage message = harness_.Receive(1);
-  const v1::WorkerMessage lines = message.has_log_lines() ? message : harness_.Receive(1);
-  ASSERT_EQ(lines.log_lines().lines_size(), 1) << lines.ShortDebugString();
-  EXPECT_EQ(lines.log_lines().lines(0).text(), "of the job");
-  EXPECT_EQ(lines.log_lines().lines(0).severity(), v1::LOG_SEVERITY_WARNING);
-  EXPECT_EQ(lines.log_lines().lines(0).stages(0), 1u);
-  EXPECT_EQ(lines.fence().job(), "job");
 }
 
 }  // namespace
