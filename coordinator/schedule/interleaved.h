@@ -19,7 +19,6 @@ class InterleavedSchedule final : public Schedule {
   }
   StagePlacement placement() const override { return StagePlacement::kLoop; }
   bool forward_only() const override { return false; }
-  uint32_t default_chunks() const override { return 2; }
   bool AcceptsChunks(uint32_t num_chunks) const override { return num_chunks >= 1; }
   absl::StatusOr<v1::ComputeTable> Build(const ScheduleProblem& problem) const override;
 };

@@ -18,6 +18,7 @@
 #include "coordinator/schedule/zb_h1.h"
 #include "coordinator/schedule/zb_h2.h"
 #include "coordinator/schedule/zb_v.h"
+#include "coordinator/spec/virtual_stages.h"
 
 namespace stagecoach {
 namespace {
@@ -47,6 +48,8 @@ absl::string_view NearestName(absl::string_view name) {
 }
 
 }  // namespace
+
+uint32_t Schedule::default_chunks() const { return DefaultVirtualStages(name()); }
 
 std::span<const Schedule* const> AllSchedules() {
   static const AutoSchedule automatic;

@@ -51,7 +51,7 @@ class Schedule {
   virtual absl::string_view description() const = 0;  // one line: conditions of its formulas, bubble, memory
   virtual StagePlacement placement() const = 0;
   virtual bool forward_only() const = 0;
-  virtual uint32_t default_chunks() const { return 1; }
+  uint32_t default_chunks() const;  // that it is made for: DefaultVirtualStages of its name
   virtual bool AcceptsChunks(uint32_t num_chunks) const { return num_chunks == default_chunks(); }
   virtual absl::StatusOr<v1::ComputeTable> Build(const ScheduleProblem& problem) const = 0;
 };

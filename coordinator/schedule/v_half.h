@@ -20,7 +20,6 @@ class VHalfSchedule final : public Schedule {
   }
   StagePlacement placement() const override { return StagePlacement::kV; }
   bool forward_only() const override { return false; }
-  uint32_t default_chunks() const override { return 2; }
   absl::StatusOr<v1::ComputeTable> Build(const ScheduleProblem& problem) const override;
 };
 
