@@ -40,8 +40,8 @@ void PrintAdvice(const PlannedJob& job) {
   const PlanAdvice advice = AdviseOn(job);
   if (advice.step_seconds <= 0) return;
   std::cout << "  critical              "
-            << CriticalStageText(job.timeline, static_cast<uint32_t>(job.plan.stages_size())) << "\n"
-            << "  idle, s               " << IdleText(Total(IdleByCause(job.timeline))) << "\n"
+            << CriticalStageText(job.cut.timeline, static_cast<uint32_t>(job.plan.stages_size())) << "\n"
+            << "  idle, s               " << IdleText(Total(IdleByCause(job.cut.timeline))) << "\n"
             << "  one block moved       " << MoveText(job, advice) << "\n";
   if (!advice.step_seconds_with_one_more.has_value()) return;
   std::cout << absl::StrFormat("  one more micro-batch  step %+.1f%%, bubble %.1f%%\n",
@@ -74,7 +74,7 @@ void PrintPlan(const PlannedJob& job) {
       plan.schedule(), plan.num_micro_batches(), plan.step_seconds(), plan.lower_bound_seconds(),
       plan.bubble_ratio() * 100, plan.partition_imbalance_ratio());
   PrintAdvice(job);
-  std::cout << "\n" << TimelineText(job.timeline, 110);
+  std::cout << "\n" << TimelineText(job.cut.timeline, 110);
 }
 
 int Plan(const PlanArguments& arguments) {
@@ -89,7 +89,7 @@ int Plan(const PlanArguments& arguments) {
   if (arguments.output.format == "json") {
     std::cout << PrintJson(job->plan) << "\n";
   } else if (arguments.output.format == "trace") {
-    WriteTimelineTrace(job->timeline, job->plan.schedule(), std::cout);
+    WriteTimelineTrace(job->cut.timeline, job->plan.schedule(), std::cout);
   } else {
     PrintPlan(*job);
   }

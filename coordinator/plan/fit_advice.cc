@@ -42,7 +42,8 @@ class Adviser {
 
  private:
   bool Fits(const v1::JobSpec& spec, const std::vector<WorkerProfile>& workers) const {
-    return CutJob(spec, workers, options_).ok();
+    const absl::StatusOr<JobRequest> request = JobRequestOf(spec, workers, options_);
+    return request.ok() && SomeScheduleFits(request->cut, request->schedules);
   }
 
   void TryPartition() {
@@ -123,11 +124,11 @@ class Adviser {
 };
 
 // Of the first schedule that does not fit. The specification's own cut says by itself what it lacks.
-absl::Status Shortfall(const v1::JobSpec& spec, const std::vector<WorkerProfile>& workers, const PlanOptions& options) {
+absl::Status Shortfall(const v1::JobSpec& spec, const std::vector<WorkerProfile>& workers, const PlanOptions& options,
+                       const absl::Status& otherwise) {
   STAGECOACH_ASSIGN_OR_RETURN(const JobRequest request, JobRequestOf(spec, workers, options));
-  for (const Schedule* schedule : request.schedules) {
-    const uint32_t num_chunks = request.num_chunks == 0 ? schedule->default_chunks() : request.num_chunks;
-    const absl::StatusOr<PartitionProblem> problem = ProblemForSchedule(request.cut, *schedule, num_chunks);
+  for (const ScheduleOption& option : request.schedules) {
+    const absl::StatusOr<PartitionProblem> problem = ProblemForSchedule(request.cut, option);
     if (!problem.ok()) continue;
     const absl::Status error = PartitionAsAsked(*problem, request.cut.partition).status();
     if (!absl::IsResourceExhausted(error)) continue;
@@ -135,14 +136,14 @@ absl::Status Shortfall(const v1::JobSpec& spec, const std::vector<WorkerProfile>
     const bool is_asked = kind == v1::PartitionSpec::KIND_EVEN || kind == v1::PartitionSpec::KIND_LAYERS;
     return is_asked ? error : ShortfallError(*problem, LeastShortfall(*problem));
   }
-  return CutJob(spec, workers, options).status();
+  return otherwise;
 }
 
 }  // namespace
 
-absl::Status DoesNotFit(const v1::JobSpec& spec, const std::vector<WorkerProfile>& workers,
-                        const PlanOptions& options) {
-  const absl::Status shortfall = Shortfall(spec, workers, options);
+absl::Status DoesNotFit(const v1::JobSpec& spec, const std::vector<WorkerProfile>& workers, const PlanOptions& options,
+                        const absl::Status& error) {
+  const absl::Status shortfall = Shortfall(spec, workers, options, error);
   return absl::Status(shortfall.code(),
                       absl::StrCat(shortfall.message(), "; ", Adviser(spec, workers, options).Advice()));
 }

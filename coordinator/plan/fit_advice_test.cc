@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "coordinator/plan/testing/small_job.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -12,40 +13,31 @@ namespace stagecoach {
 namespace {
 
 using ::testing::AllOf;
+using testing::EqualWorkers;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using testing::SmallJobSpec;
 
 v1::JobSpec Spec() {
-  v1::JobSpec spec;
-  spec.mutable_model()->set_architecture("gpt2");
-  v1::ModelConfig& config = *spec.mutable_model()->mutable_config();
-  config.set_num_hidden_layers(16);
-  config.set_hidden_size(256);
-  config.set_num_attention_heads(4);
-  config.set_vocab_size(256);
-  config.set_max_position_embeddings(128);
-  spec.mutable_training()->set_seq_len(128);
-  spec.mutable_training()->set_global_batch_size(24);
-  spec.mutable_training()->set_micro_batch_size(12);
-  spec.mutable_optimizer()->set_name("adamw");
-  spec.mutable_parallelism()->set_schedule("auto");
-  spec.mutable_parallelism()->mutable_partition()->set_kind(v1::PartitionSpec::KIND_AUTO);
+  v1::JobSpec spec = SmallJobSpec(24, 12);
   spec.mutable_checkpoint()->set_interval_steps(10);
   spec.mutable_checkpoint()->set_async(true);
   return spec;
 }
 
-std::vector<WorkerProfile> Workers(size_t count, uint64_t memory_bytes) {
-  return std::vector<WorkerProfile>(count, {.memory_bytes = memory_bytes});
-}
-
+// That the schedule which holds least needs.
 uint64_t PeakBytes(const v1::JobSpec& spec, size_t num_workers) {
-  const absl::StatusOr<JobCut> cut = CutJob(spec, Workers(num_workers, 0), {});
-  return cut.ok() ? cut->choice.cut.peak_bytes : 0;
+  const absl::StatusOr<JobCut> cut = CutJob(spec, EqualWorkers(num_workers), {});
+  EXPECT_TRUE(cut.ok()) << cut.status();
+  uint64_t least = UINT64_MAX;
+  for (const ScheduleCandidate& candidate : cut->choice.candidates) {
+    if (candidate.status.ok()) least = std::min(least, candidate.peak_bytes);
+  }
+  return least;
 }
 
 std::string Advice(const v1::JobSpec& spec, const std::vector<WorkerProfile>& workers) {
-  const absl::Status status = DoesNotFit(spec, workers, {});
+  const absl::Status status = DoesNotFit(spec, workers, {}, absl::ResourceExhaustedError("it is lowered"));
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   return std::string(status.message());
 }
@@ -63,7 +55,7 @@ uint64_t NumberBehind(const std::string& words, const std::string& text) {
 
 TEST(FitAdviceTest, SaysWhatIsLackingAndTheSmallestChangesThatHelp) {
   const v1::JobSpec spec = Spec();
-  const std::vector<WorkerProfile> workers = Workers(2, PeakBytes(spec, 2) / 2);
+  const std::vector<WorkerProfile> workers = EqualWorkers(2, PeakBytes(spec, 2) / 2);
   const std::string advice = Advice(spec, workers);
   EXPECT_THAT(advice, AllOf(HasSubstr("stage "), HasSubstr("bytes and worker"), HasSubstr("are lacking; it fits with"),
                             HasSubstr(" workers"), HasSubstr("training.micro_batch_size ")));
@@ -78,8 +70,8 @@ TEST(FitAdviceTest, SaysWhatIsLackingAndTheSmallestChangesThatHelp) {
   }
   const uint64_t num_workers = NumberBehind("fits with", advice);
   ASSERT_GT(num_workers, 2u);
-  EXPECT_TRUE(CutJob(spec, Workers(num_workers, workers[0].memory_bytes), {}).ok());
-  EXPECT_FALSE(CutJob(spec, Workers(num_workers - 1, workers[0].memory_bytes), {}).ok());
+  EXPECT_TRUE(CutJob(spec, EqualWorkers(num_workers, workers[0].memory_bytes), {}).ok());
+  EXPECT_FALSE(CutJob(spec, EqualWorkers(num_workers - 1, workers[0].memory_bytes), {}).ok());
 }
 
 TEST(FitAdviceTest, ASnapshotMayBeWhatIsTooMuch) {
@@ -87,24 +79,32 @@ TEST(FitAdviceTest, ASnapshotMayBeWhatIsTooMuch) {
   without.mutable_checkpoint()->set_async(false);
   const uint64_t enough = PeakBytes(without, 16);
   ASSERT_LT(enough, PeakBytes(Spec(), 16));
-  EXPECT_THAT(Advice(Spec(), Workers(16, enough)), HasSubstr("checkpoint.async false"));
+  EXPECT_THAT(Advice(Spec(), EqualWorkers(16, enough)), HasSubstr("checkpoint.async false"));
 }
 
 TEST(FitAdviceTest, AnotherScheduleOrPartitionMayBeEnough) {
   v1::JobSpec spec = Spec();
   spec.mutable_training()->set_micro_batch_size(1);
-  const std::vector<WorkerProfile> workers = Workers(4, PeakBytes(spec, 4));
+  const uint64_t least = PeakBytes(spec, 4);
   spec.mutable_parallelism()->set_schedule("gpipe");
-  EXPECT_THAT(Advice(spec, workers), HasSubstr("parallelism.schedule auto"));
+  EXPECT_THAT(Advice(spec, EqualWorkers(4, least)), HasSubstr("parallelism.schedule auto"));
   spec.mutable_parallelism()->set_schedule("1f1b");
+  const std::vector<WorkerProfile> workers = EqualWorkers(4, PeakBytes(spec, 4));
   spec.mutable_parallelism()->mutable_partition()->set_kind(v1::PartitionSpec::KIND_LAYERS);
   for (const uint32_t blocks : {10, 2, 2, 2}) spec.mutable_parallelism()->mutable_partition()->add_num_blocks(blocks);
   EXPECT_THAT(Advice(spec, workers),
               AllOf(HasSubstr("stage 0 (layers 0 to 10)"), HasSubstr("it fits with parallelism.partition auto")));
 }
 
+TEST(FitAdviceTest, WherePartitionsFitTheErrorOfPlanningIsSaid) {
+  const absl::Status status =
+      DoesNotFit(Spec(), EqualWorkers(2), {}, absl::ResourceExhaustedError("its transfers need more"));
+  EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(std::string(status.message()), HasSubstr("its transfers need more; it fits with"));
+}
+
 TEST(FitAdviceTest, SomeModelsFitNowhere) {
-  EXPECT_THAT(Advice(Spec(), Workers(2, 1000)),
+  EXPECT_THAT(Advice(Spec(), EqualWorkers(2, 1000)),
               AllOf(HasSubstr("make the model or training.seq_len smaller"), Not(HasSubstr("fits with"))));
 }
 

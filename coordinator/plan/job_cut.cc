@@ -43,28 +43,66 @@ absl::StatusOr<const Schedule*> TrainingSchedule(const std::string& name) {
   return absl::InvalidArgumentError(absl::StrCat("parallelism.schedule ", name, " does not train"));
 }
 
-// Stages of each worker: 0 in the specification is what the schedule is made for.
-bool RunsWith(const Schedule& schedule, uint32_t virtual_stages) {
-  return virtual_stages == 0 || schedule.AcceptsChunks(virtual_stages);
-}
+// What `auto` chooses from, for a job as its specification says.
+class CandidateList {
+ public:
+  CandidateList(const v1::ParallelismSpec& parallelism, size_t num_workers, uint32_t num_micro_batches)
+      : parallelism_(parallelism), num_workers_(num_workers), num_micro_batches_(num_micro_batches) {}
 
-absl::StatusOr<std::vector<const Schedule*>> SchedulesOf(const v1::ParallelismSpec& parallelism,
-                                                         const PlanOptions& options) {
-  const bool is_auto = parallelism.schedule().empty() || parallelism.schedule() == "auto";
-  std::vector<const Schedule*> schedules;
-  for (const std::string& name : is_auto ? options.schedules : std::vector<std::string>{parallelism.schedule()}) {
-    STAGECOACH_ASSIGN_OR_RETURN(const Schedule* schedule, TrainingSchedule(name));
-    if (RunsWith(*schedule, parallelism.virtual_stages())) schedules.push_back(schedule);
-  }
-  if (!schedules.empty()) return schedules;
-  if (is_auto) {
-    return absl::InvalidArgumentError(absl::StrCat("parallelism.virtual_stages is ", parallelism.virtual_stages(),
+  absl::StatusOr<std::vector<ScheduleOption>> Of(const PlanOptions& options) {
+    for (const NamedSchedule& candidate : options.candidates) {
+      STAGECOACH_ASSIGN_OR_RETURN(const Schedule* schedule, TrainingSchedule(candidate.name));
+      Add({schedule, parallelism_.virtual_stages() == 0 ? candidate.num_chunks : parallelism_.virtual_stages()});
+    }
+    if (!added_.empty()) return added_;
+    return absl::InvalidArgumentError(absl::StrCat("parallelism.virtual_stages is ", parallelism_.virtual_stages(),
                                                    ", with which no schedule runs that auto chooses from; name one"));
   }
-  STAGECOACH_ASSIGN_OR_RETURN(const Schedule* schedule, FindSchedule(parallelism.schedule()));
-  return absl::InvalidArgumentError(absl::StrCat("parallelism.virtual_stages is ", parallelism.virtual_stages(),
-                                                 ", with which schedule ", schedule->name(),
-                                                 " does not run; it is made for ", schedule->default_chunks()));
+
+ private:
+  void Add(const ScheduleOption& option) {
+    const bool is_there = std::any_of(added_.begin(), added_.end(), [&](const ScheduleOption& other) {
+      return other.schedule == option.schedule && other.num_chunks == option.num_chunks;
+    });
+    if (!is_there && option.schedule->AcceptsChunks(option.num_chunks) && IsSensible(option)) added_.push_back(option);
+  }
+
+  bool IsSensible(const ScheduleOption& option) const {
+    // One stage per worker is what other schedules are made for.
+    if (option.num_chunks == 1 && option.schedule->default_chunks() > 1) return false;
+    // Its pairs of F and B need two micro-batches for each worker to begin with.
+    if (option.schedule->name() == "dualpipe_v" && num_micro_batches_ < 2 * num_workers_) return false;
+    if (parallelism_.virtual_stages() != 0 || option.num_chunks == 1) return true;
+    if (parallelism_.partition().kind() == v1::PartitionSpec::KIND_LAYERS) {
+      return num_workers_ * option.num_chunks == static_cast<size_t>(parallelism_.partition().num_blocks_size());
+    }
+    return num_workers_ > 1;
+  }
+
+  const v1::ParallelismSpec& parallelism_;
+  const size_t num_workers_;
+  const uint32_t num_micro_batches_;
+  std::vector<ScheduleOption> added_;
+};
+
+absl::StatusOr<ScheduleOption> NamedOption(const v1::ParallelismSpec& parallelism) {
+  ScheduleOption option;
+  STAGECOACH_ASSIGN_OR_RETURN(option.schedule, TrainingSchedule(parallelism.schedule()));
+  const uint32_t virtual_stages = parallelism.virtual_stages();
+  option.num_chunks = virtual_stages == 0 ? option.schedule->default_chunks() : virtual_stages;
+  if (option.schedule->AcceptsChunks(option.num_chunks)) return option;
+  return absl::InvalidArgumentError(absl::StrCat("parallelism.virtual_stages is ", virtual_stages,
+                                                 ", with which schedule ", option.schedule->name(),
+                                                 " does not run; it is made for ", option.schedule->default_chunks()));
+}
+
+absl::StatusOr<std::vector<ScheduleOption>> SchedulesOf(const v1::ParallelismSpec& parallelism,
+                                                        const CutRequest& request, const PlanOptions& options) {
+  if (parallelism.schedule().empty() || parallelism.schedule() == "auto") {
+    return CandidateList(parallelism, request.workers.size(), request.num_micro_batches).Of(options);
+  }
+  STAGECOACH_ASSIGN_OR_RETURN(const ScheduleOption option, NamedOption(parallelism));
+  return std::vector<ScheduleOption>{option};
 }
 
 }  // namespace
@@ -74,14 +112,13 @@ absl::StatusOr<JobRequest> JobRequestOf(const v1::JobSpec& spec, const std::vect
   const v1::ParallelismSpec& parallelism = spec.parallelism();
   JobRequest request;
   STAGECOACH_ASSIGN_OR_RETURN(const size_t num_workers, NumWorkers(parallelism, workers.size()));
-  STAGECOACH_ASSIGN_OR_RETURN(request.schedules, SchedulesOf(parallelism, options));
-  request.num_chunks = parallelism.virtual_stages();
   STAGECOACH_ASSIGN_OR_RETURN(request.cut.num_micro_batches, NumMicroBatches(spec));
   STAGECOACH_ASSIGN_OR_RETURN(request.cut.graph, BuildModelGraph(spec));
   request.cut.seconds = AnalyticSeconds(request.cut.graph, workers.front());
   request.cut.state = StateOptionsOf(spec);
   request.cut.partition = parallelism.partition();
   request.cut.workers.assign(workers.begin(), workers.begin() + static_cast<std::ptrdiff_t>(num_workers));
+  STAGECOACH_ASSIGN_OR_RETURN(request.schedules, SchedulesOf(parallelism, request.cut, options));
   return request;
 }
 
@@ -89,7 +126,7 @@ absl::StatusOr<JobCut> CutJob(const v1::JobSpec& spec, const std::vector<WorkerP
                               const PlanOptions& options) {
   STAGECOACH_ASSIGN_OR_RETURN(JobRequest request, JobRequestOf(spec, workers, options));
   JobCut cut;
-  STAGECOACH_ASSIGN_OR_RETURN(cut.choice, ChooseSchedule(request.cut, request.schedules, request.num_chunks));
+  STAGECOACH_ASSIGN_OR_RETURN(cut.choice, ChooseSchedule(request.cut, request.schedules));
   cut.graph = std::move(request.cut.graph);
   return cut;
 }

@@ -13,17 +13,26 @@
 
 namespace stagecoach {
 
+// A schedule by name, with the stages of each worker.
+struct NamedSchedule {
+  std::string name;
+  uint32_t num_chunks = 1;
+};
+
 struct PlanOptions {
-  // That `auto` chooses from, by name: those that workers can run.
-  std::vector<std::string> schedules = {"1f1b", "gpipe"};
+  // That `auto` chooses from, those that hold least first. zb_h2 is left out: a step that all stages commit together
+  // gains nothing from it over zb_h1 (docs/decisions/0008-schedule-choice.md has this, and why none is searched for).
+  std::vector<NamedSchedule> candidates = {{"1f1b", 1},        {"v_half", 2}, {"zb_h1", 1},      {"interleaved", 2},
+                                           {"interleaved", 4}, {"zb_v", 2},   {"dualpipe_v", 2}, {"gpipe", 1}};
 };
 
 // What a specification asks to be cut, for the first workers, as many as its degree says.
 struct JobRequest {
   CutRequest cut;
-  std::vector<const Schedule*> schedules;  // at least one
-  uint32_t num_chunks = 0;                 // 0: what each schedule is made for
+  std::vector<ScheduleOption> schedules;  // at least one
 };
+// With parallelism.schedule auto: the candidates that run with the stages that are asked for, by number or as a list,
+// and with the number of micro-batches. One worker has no bubble to fill: it has those with one stage only.
 absl::StatusOr<JobRequest> JobRequestOf(const v1::JobSpec& spec, const std::vector<WorkerProfile>& workers,
                                         const PlanOptions& options);
 

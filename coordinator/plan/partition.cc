@@ -14,12 +14,6 @@
 namespace stagecoach {
 namespace {
 
-constexpr uint64_t kMaxMovesOfChunks = 10'000'000;
-
-uint64_t MaxMoves(const PartitionProblem& problem) {
-  return problem.num_chunks == 1 ? std::numeric_limits<uint64_t>::max() : kMaxMovesOfChunks;
-}
-
 using Spans = std::vector<std::vector<LayerSpan>>;  // [num_workers][num_chunks]
 
 // By stage instead of worker and chunk. The workers have the memory.
@@ -57,10 +51,10 @@ struct SearchResult {
   double lower_bound_seconds = 0;
 };
 
-SearchResult Search(const PartitionProblem& problem, const WorkerLoads& loads) {
+SearchResult Search(const PartitionProblem& problem, const WorkerLoads& loads, uint64_t max_moves) {
   SearchResult result{.spans = {}, .is_optimal = false, .lower_bound_seconds = loads.LeastSeconds()};
   if (problem.num_chunks <= kMaxSearchedChunks) {
-    PartitionSearch search(loads, MaxMoves(problem));
+    PartitionSearch search(loads, problem.num_chunks == 1 ? std::numeric_limits<uint64_t>::max() : max_moves);
     const PartitionSearch::Outcome outcome = search.Find();
     result.lower_bound_seconds = search.lower_bound_seconds();
     result.is_optimal = outcome != PartitionSearch::Outcome::kTooMuchWork;
@@ -74,10 +68,10 @@ SearchResult Search(const PartitionProblem& problem, const WorkerLoads& loads) {
 
 }  // namespace
 
-absl::StatusOr<Partition> BalancedPartition(const PartitionProblem& problem) {
+absl::StatusOr<Partition> BalancedPartition(const PartitionProblem& problem, uint64_t max_moves) {
   STAGECOACH_RETURN_IF_ERROR(CheckPartitionProblem(problem));
   const WorkerLoads loads(problem);
-  const SearchResult found = Search(problem, loads);
+  const SearchResult found = Search(problem, loads, max_moves);
   if (!found.spans.has_value()) return Unfit();
   Partition partition = Describe(loads, *found.spans);
   partition.is_optimal = found.is_optimal;

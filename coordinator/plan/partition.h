@@ -17,6 +17,9 @@ struct Partition {
   bool is_optimal = false;         // nothing is better
 };
 
+// Some seconds of searching, all in all.
+inline constexpr uint64_t kMaxMoves = 10'000'000;
+
 // Cuts the layers into contiguous stages that fit their workers' memory. The best partition has the fastest slowest
 // worker; of those the fastest slowest stage; of those the fewest bytes behind cuts between workers; of those the one
 // in which the first worker has the fewest layers on its first stage, then on its second one, then the second worker,
@@ -25,14 +28,14 @@ struct Partition {
 // of one micro-batch, and the shared ones of those whose weight gradient is pending, are then needed anyway).
 //
 // What is exact: with one stage per worker, everything (dynamic programming, num_workers x num_layers^2 moves at most).
-// With two to kMaxSearchedChunks, everything as long as the search needs at most some 10 million moves a pass, as it
-// does for tens of layers; `is_optimal` says whether it did. Beyond, a local optimum (partition_descent.h) with a lower
+// With two to kMaxSearchedChunks, everything as long as the search needs at most `max_moves` moves a pass, as it does
+// for tens of layers; `is_optimal` says whether it did. Beyond, a local optimum (partition_descent.h) with a lower
 // bound, and RESOURCE_EXHAUSTED may then be wrong. Where a knapsack is thinned (recomputation.h), `is_optimal` holds
 // but for that.
 //
 // Pure. INVALID_ARGUMENT: see CheckPartitionProblem. RESOURCE_EXHAUSTED: no partition fits; memory_shortfall.h
 // says what is lacking.
-absl::StatusOr<Partition> BalancedPartition(const PartitionProblem& problem);
+absl::StatusOr<Partition> BalancedPartition(const PartitionProblem& problem, uint64_t max_moves = kMaxMoves);
 
 // The least recomputation with which given stages fit, with the bounds of that very cut. The problem has passed
 // CheckPartitionProblem; the stages cover its layers. RESOURCE_EXHAUSTED: they do not fit.

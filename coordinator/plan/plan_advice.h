@@ -16,8 +16,8 @@ struct BlockMove {
   double step_seconds = 0;
 };
 
-// What small changes of a plan would do to its step. Times are the plan's, of links not counted; memory is not looked
-// at.
+// What small changes of a plan would do to its step. Times are the plan's, without the optimizer's update; memory is
+// not looked at.
 struct PlanAdvice {
   double step_seconds = 0;  // of the plan as it is, on the same terms
   // The move that makes the step shortest, also when that is longer than now. Nothing: every stage holds one block.
@@ -27,7 +27,7 @@ struct PlanAdvice {
   std::optional<double> bubble_ratio_with_one_more = std::nullopt;
 };
 
-// Pure. A layer is taken to need the share of its stage's time that it has of the stage's FLOPs.
+// Pure.
 PlanAdvice AdviseOn(const PlannedJob& job);
 
 }  // namespace stagecoach

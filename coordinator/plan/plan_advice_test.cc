@@ -1,45 +1,34 @@
 #include "coordinator/plan/plan_advice.h"
 
-#include <cstddef>
 #include <vector>
 
-#include "coordinator/program/simulator.h"
+#include "coordinator/plan/cost_model.h"
 #include "coordinator/schedule/schedule.h"
 #include "gtest/gtest.h"
 
 namespace stagecoach {
 namespace {
 
-// Blocks of 10 FLOPs forward, 10 for each part of the backward, between an embedding and a head without any; a FLOP
-// takes a second.
+// Blocks of 10 seconds forward, 10 for each part of the backward, between an embedding and a head without any.
 PlannedJob Job(const std::vector<uint32_t>& blocks_of_stage, uint32_t num_micro_batches) {
   PlannedJob job;
-  job.graph.add_layers()->set_kind(v1::LAYER_KIND_TOKEN_EMBEDDING);
+  PartitionProblem& problem = job.cut.problem;
+  problem.layers.push_back({.is_block = false});
   uint32_t next_layer = 0;
-  for (size_t stage = 0; stage < blocks_of_stage.size(); ++stage) {
-    for (uint32_t i = 0; i < blocks_of_stage[stage]; ++i) {
-      v1::LayerSpec& layer = *job.graph.add_layers();
-      layer.set_kind(v1::LAYER_KIND_TRANSFORMER_BLOCK);
-      layer.mutable_cost()->set_forward_flops(10);
-      layer.mutable_cost()->set_backward_input_flops(10);
-      layer.mutable_cost()->set_backward_weight_flops(10);
-    }
-    v1::StagePlan& planned = *job.plan.add_stages();
-    planned.set_worker_rank(static_cast<uint32_t>(stage));
-    planned.set_first_layer(next_layer);
-    next_layer += blocks_of_stage[stage] + (stage == 0 ? 1 : 0);
-    planned.set_last_layer(next_layer - 1 + (stage + 1 == blocks_of_stage.size() ? 1 : 0));
-    for (const auto set : {&v1::StagePlan::set_forward_seconds, &v1::StagePlan::set_backward_input_seconds,
-                           &v1::StagePlan::set_backward_weight_seconds}) {
-      (planned.*set)(10.0 * blocks_of_stage[stage]);
-    }
+  for (const uint32_t num_blocks : blocks_of_stage) {
+    const LayerLoad block = {.forward_seconds = 10, .backward_input_seconds = 10, .backward_weight_seconds = 10};
+    problem.layers.insert(problem.layers.end(), num_blocks, block);
+    job.cut.partition.stages.push_back({next_layer, static_cast<uint32_t>(problem.layers.size() - 1)});
+    next_layer = static_cast<uint32_t>(problem.layers.size());
   }
-  job.graph.add_layers()->set_kind(v1::LAYER_KIND_LANGUAGE_MODEL_HEAD);
+  ++job.cut.partition.stages.back().last;
+  problem.layers.push_back({.is_block = false});
+  problem.workers.resize(blocks_of_stage.size());
+  job.cut.schedule_problem = {.num_workers = static_cast<uint32_t>(blocks_of_stage.size()),
+                              .num_micro_batches = num_micro_batches,
+                              .cost_of_stage = StageCosts(problem, job.cut.partition.stages)};
+  job.cut.table = *(*FindSchedule("1f1b"))->Build(job.cut.schedule_problem);
   job.plan.set_schedule("1f1b");
-  job.plan.set_num_micro_batches(num_micro_batches);
-  job.table = *(*FindSchedule("1f1b"))
-                   ->Build({.num_workers = static_cast<uint32_t>(blocks_of_stage.size()),
-                            .num_micro_batches = num_micro_batches});
   return job;
 }
 
@@ -71,6 +60,12 @@ TEST(PlanAdviceTest, OneMoreMicroBatchTakesTheSlowestStageOnceMore) {
 TEST(PlanAdviceTest, NothingMovesWhereEveryStageHoldsOneBlock) {
   EXPECT_FALSE(AdviseOn(Job({1, 1}, 2)).best_move.has_value());
   EXPECT_FALSE(AdviseOn(Job({3}, 2)).best_move.has_value());
+}
+
+TEST(PlanAdviceTest, LinksCount) {
+  PlannedJob job = Job({2, 2}, 4);
+  job.cut.schedule_problem.communication_seconds = 1;
+  EXPECT_GT(AdviseOn(job).step_seconds, AdviseOn(Job({2, 2}, 4)).step_seconds);
 }
 
 TEST(PlanAdviceTest, AScheduleThatIsNotKnownHasNoOtherNumberOfMicroBatches) {

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "absl/status/status.h"
-#include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "coordinator/plan/cost_model.h"
 #include "coordinator/plan/fit_advice.h"
@@ -19,8 +18,6 @@
 
 namespace stagecoach {
 namespace {
-
-constexpr int kMaxCuts = 8;  // each leaves more memory free than the one before
 
 bool HasValidation(const v1::DataSpec& data) { return !data.validation().empty() || data.validation_fraction() > 0; }
 
@@ -70,19 +67,16 @@ absl::StatusOr<std::vector<v1::StageProgram>> LowerEvaluation(const PlannedJob& 
   return Lower(ForwardTable(worker_of_stage, job.plan.num_micro_batches()), job.graph, job.plan, {});
 }
 
-// Lowers and verifies; memory is not compared with anything yet.
-absl::StatusOr<PlannedJob> LowerCut(const v1::JobSpec& spec, JobCut planned) {
-  const ScheduledCut& cut = planned.choice.cut;
+// Lowers; nothing is proven, and memory is not compared with anything, yet.
+absl::StatusOr<PlannedJob> LowerCut(const v1::JobSpec& spec, const CutRequest& request, const ScheduledCut& cut) {
   PlannedJob job;
-  job.graph = std::move(planned.graph);
-  job.table = cut.table;
-  job.timeline = cut.timeline;
-  job.candidates = std::move(planned.choice.candidates);
-  job.plan.set_schedule(job.candidates[planned.choice.chosen].schedule);
+  job.graph = request.graph;
+  job.cut = cut;
+  job.plan.set_schedule(cut.table.schedule());
   job.plan.set_num_micro_batches(cut.schedule_problem.num_micro_batches);
   STAGECOACH_RETURN_IF_ERROR(FillStages(cut, job.plan));
   FillTimes(cut, job.plan);
-  STAGECOACH_ASSIGN_OR_RETURN(job.programs, Lower(job.table, job.graph, job.plan, {}));
+  STAGECOACH_ASSIGN_OR_RETURN(job.programs, Lower(cut.table, job.graph, job.plan, {}));
   if (HasValidation(spec.data())) {
     STAGECOACH_ASSIGN_OR_RETURN(job.evaluation_programs, LowerEvaluation(job));
   }
@@ -91,25 +85,25 @@ absl::StatusOr<PlannedJob> LowerCut(const v1::JobSpec& spec, JobCut planned) {
 }
 
 // [num_workers]
-std::vector<uint64_t> NeededBytes(const PlannedJob& job) {
+std::vector<uint64_t> LoweredBytesOf(const PlannedJob& job) {
   std::vector<uint64_t> needed(job.programs.size());
   for (const v1::StagePlan& stage : job.plan.stages()) needed[stage.worker_rank()] += stage.memory_bytes().total();
   return needed;
 }
 
-// The partitioner reckons with a number of transfer slots that lowering need not keep to. True when a worker lacks
-// memory; the next cut is then to leave it so much more free.
-bool ReserveWhatIsLacking(const std::vector<uint64_t>& needed, const std::vector<WorkerProfile>& workers,
-                          std::vector<WorkerProfile>& reckoned) {
-  bool is_lacking = false;
-  for (size_t rank = 0; rank < needed.size(); ++rank) {
-    const uint64_t memory = workers[rank].memory_bytes;
-    if (memory == 0 || needed[rank] <= memory) continue;
-    is_lacking = true;
-    const uint64_t lacking = needed[rank] - memory;
-    reckoned[rank].memory_bytes -= std::min(lacking, reckoned[rank].memory_bytes - 1);
+void FillCandidates(const std::vector<ScheduleCandidate>& candidates, PlannedJob& job) {
+  for (const ScheduleCandidate& candidate : candidates) {
+    v1::PlanCandidate& added = *job.plan.add_candidates();
+    added.set_schedule(candidate.schedule);
+    added.set_virtual_stages(candidate.num_chunks);
+    added.set_step_seconds(candidate.step_seconds);
+    added.set_bubble_ratio(candidate.bubble_ratio);
+    added.set_memory_bytes(candidate.peak_bytes);
+    added.set_why_not(std::string(candidate.status.message()));
   }
-  return is_lacking;
+  // The others are not lowered, so that the partitioner's word must do.
+  const std::vector<uint64_t> needed = LoweredBytesOf(job);
+  job.plan.mutable_candidates(0)->set_memory_bytes(*std::max_element(needed.begin(), needed.end()));
 }
 
 absl::Status VerifyJob(const PlannedJob& job, const std::vector<WorkerProfile>& workers) {
@@ -130,19 +124,18 @@ absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const std::vector<Wo
 
 absl::StatusOr<PlannedJob> PlanJobWith(const v1::JobSpec& spec, const std::vector<WorkerProfile>& workers,
                                        const PlanOptions& options) {
-  std::vector<WorkerProfile> reckoned = workers;
-  for (int i = 0; i < kMaxCuts; ++i) {
-    absl::StatusOr<JobCut> cut = CutJob(spec, reckoned, options);
-    if (absl::IsResourceExhausted(cut.status())) return DoesNotFit(spec, reckoned, options);
-    STAGECOACH_RETURN_IF_ERROR(cut.status());
-    STAGECOACH_ASSIGN_OR_RETURN(PlannedJob job, LowerCut(spec, *std::move(cut)));
-    if (ReserveWhatIsLacking(NeededBytes(job), workers, reckoned)) continue;
-    STAGECOACH_RETURN_IF_ERROR(VerifyJob(job, workers));
-    return job;
-  }
-  return absl::ResourceExhaustedError(absl::StrCat("each of ", kMaxCuts, " cuts needs more for its transfers than its ",
-                                                   "workers have left; use more workers, or a smaller ",
-                                                   "training.micro_batch_size"));
+  STAGECOACH_ASSIGN_OR_RETURN(const JobRequest request, JobRequestOf(spec, workers, options));
+  PlannedJob job;  // of the cut that was lowered last
+  const absl::StatusOr<ScheduleChoice> choice = ChooseSchedule(
+      request.cut, request.schedules, [&](const ScheduledCut& cut) -> absl::StatusOr<std::vector<uint64_t>> {
+        STAGECOACH_ASSIGN_OR_RETURN(job, LowerCut(spec, request.cut, cut));
+        return LoweredBytesOf(job);
+      });
+  if (absl::IsResourceExhausted(choice.status())) return DoesNotFit(spec, workers, options, choice.status());
+  STAGECOACH_RETURN_IF_ERROR(choice.status());
+  FillCandidates(choice->candidates, job);
+  STAGECOACH_RETURN_IF_ERROR(VerifyJob(job, workers));
+  return job;
 }
 
 }  // namespace stagecoach

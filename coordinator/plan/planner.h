@@ -7,7 +7,6 @@
 #include "absl/status/statusor.h"
 #include "coordinator/plan/job_cut.h"
 #include "coordinator/plan/worker_profile.h"
-#include "coordinator/program/simulator.h"
 #include "stagecoach/v1/job.pb.h"
 #include "stagecoach/v1/plan.pb.h"
 #include "stagecoach/v1/program.pb.h"
@@ -17,18 +16,16 @@ namespace stagecoach {
 struct PlannedJob {
   v1::ModelGraph graph;
   v1::Plan plan;
-  v1::ComputeTable table;
-  Timeline timeline;
+  ScheduledCut cut;                                   // what the plan says, as it was found
   std::vector<v1::StageProgram> programs;             // by worker rank; verified
   std::vector<v1::StageProgram> evaluation_programs;  // likewise, forward only
-  std::vector<ScheduleCandidate> candidates;          // schedules that were compared, the chosen one among them
 };
 
-// Cuts a resolved specification over `workers` (all of them when the degree is auto), chooses the schedule, lowers,
-// verifies, times. Nothing that has not passed the verifier leaves here. Pure; may take seconds. INVALID_ARGUMENT: more
-// stages than blocks, a partition list that does not sum to num_hidden_layers, fewer workers than the degree, virtual
-// stages with which the schedule does not run. RESOURCE_EXHAUSTED: the stages do not fit; with what is lacking, and
-// what would make it fit (fit_advice.h).
+// Cuts a resolved specification over `workers` (all of them when the degree is auto) for each schedule that it may
+// have, chooses the one with the shortest step, lowers, verifies. Nothing that has not passed the verifier leaves here.
+// Pure; may take seconds. INVALID_ARGUMENT: more stages than blocks, a partition list that does not sum to
+// num_hidden_layers, fewer workers than the degree, virtual stages with which the schedule does not run.
+// RESOURCE_EXHAUSTED: the stages do not fit; with what is lacking, and what would make it fit (fit_advice.h).
 absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const std::vector<WorkerProfile>& workers);
 absl::StatusOr<PlannedJob> PlanJobWith(const v1::JobSpec& spec, const std::vector<WorkerProfile>& workers,
                                        const PlanOptions& options);

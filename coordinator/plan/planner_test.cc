@@ -2,16 +2,17 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "common/layer_memory.h"
 #include "coordinator/program/lowering.h"
 #include "coordinator/schedule/schedule.h"
 #include "coordinator/schedule/stage_placement.h"
 #include "coordinator/spec/job_spec_parser.h"
-#include "coordinator/spec/virtual_stages.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -35,13 +36,21 @@ std::vector<WorkerProfile> Workers(size_t count, uint64_t memory_bytes = 0) {
   return std::vector<WorkerProfile>(count, {.flops_per_second = 5e10, .memory_bytes = memory_bytes});
 }
 
+// On the worker that needs most.
+uint64_t MostNeeded(const PlannedJob& job) {
+  std::vector<uint64_t> needed(job.programs.size());
+  for (const v1::StagePlan& stage : job.plan.stages()) needed[stage.worker_rank()] += stage.memory_bytes().total();
+  return *std::max_element(needed.begin(), needed.end());
+}
+
 TEST(PlannerTest, PlansTheTinyExampleOverAnyNumberOfWorkers) {
   for (const size_t num_workers : {1u, 2u, 3u, 4u, 16u}) {
-    const absl::StatusOr<PlannedJob> job = PlanJob(TinySpec(), Workers(num_workers));
+    const absl::StatusOr<PlannedJob> job =
+        PlanJob(TinySpec({{"parallelism.virtual_stages", "1"}}), Workers(num_workers));
     ASSERT_TRUE(job.ok()) << job.status();
     const v1::Plan& plan = job->plan;
     ASSERT_EQ(plan.stages_size(), static_cast<int>(num_workers));
-    EXPECT_EQ(plan.schedule(), "1f1b");
+    EXPECT_EQ(plan.schedule(), num_workers == 1 ? "1f1b" : "zb_h1");
     EXPECT_EQ(plan.num_micro_batches(), 8u);
     EXPECT_EQ(job->programs.size(), num_workers);
     EXPECT_EQ(job->evaluation_programs.size(), num_workers);
@@ -70,7 +79,7 @@ TEST(PlannerTest, PlansTheTinyExampleOverAnyNumberOfWorkers) {
 
 TEST(PlannerTest, SlotsHaveTheBytesThatAWorkerCarves) {
   constexpr uint64_t kElementBytes = 4;
-  const absl::StatusOr<PlannedJob> job = PlanJob(TinySpec(), Workers(3));
+  const absl::StatusOr<PlannedJob> job = PlanJob(TinySpec({{"parallelism.virtual_stages", "1"}}), Workers(3));
   ASSERT_TRUE(job.ok()) << job.status();
   for (const std::vector<v1::StageProgram>* programs : {&job->programs, &job->evaluation_programs}) {
     for (const v1::StageProgram& program : *programs) {
@@ -95,7 +104,7 @@ TEST(PlannerTest, NamesTheScheduleThatTheSpecificationAsksFor) {
 }
 
 TEST(PlannerTest, EverySchedulePlacesItsStagesAndEvaluatesThere) {
-  for (const Schedule* schedule : AllSchedules()) {
+  for (const Schedule* schedule : HandMadeSchedules()) {
     if (schedule->forward_only()) continue;
     const std::string name(schedule->name());
     const absl::StatusOr<PlannedJob> job = PlanJob(TinySpec({{"parallelism.schedule", name}}), Workers(3));
@@ -129,31 +138,36 @@ TEST(PlannerTest, VirtualStagesAreThoseOfTheSpecificationOrOfTheSchedule) {
       PlanJob(TinySpec({{"parallelism.schedule", "zb_v"}, {"parallelism.virtual_stages", "3"}}), Workers(2)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("virtual_stages is 3"), HasSubstr("made for 2")));
-  for (const Schedule* schedule : AllSchedules()) {
-    v1::ParallelismSpec parallelism;
-    parallelism.set_schedule(std::string(schedule->name()));
-    EXPECT_EQ(VirtualStagesOf(parallelism), schedule->default_chunks()) << schedule->name();
-  }
 }
 
 TEST(PlannerTest, AWorkerMustHoldAllItsStages) {
-  const std::vector<SpecOverride> interleaved = {{"parallelism.schedule", "interleaved"}};
+  const v1::JobSpec spec = TinySpec({{"parallelism.schedule", "interleaved"}});
   const auto needed_by_workers = [](const PlannedJob& job) {
     std::vector<uint64_t> needed(2);
     for (const v1::StagePlan& stage : job.plan.stages()) needed[stage.worker_rank()] += stage.memory_bytes().total();
     return needed;
   };
-  const absl::StatusOr<PlannedJob> best = PlanJob(TinySpec(interleaved), Workers(2));
+  const absl::StatusOr<PlannedJob> best = PlanJob(spec, Workers(2));
   ASSERT_TRUE(best.ok()) << best.status();
   const std::vector<uint64_t> needed = needed_by_workers(*best);
   const uint64_t most = std::max(needed[0], needed[1]);
-  const absl::StatusOr<PlannedJob> other = PlanJob(TinySpec(interleaved), Workers(2, most - 1));
-  if (other.ok()) {
-    for (const uint64_t bytes : needed_by_workers(*other)) EXPECT_LT(bytes, most);
+  uint64_t largest_stage = 0;
+  for (const v1::StagePlan& stage : best->plan.stages()) {
+    largest_stage = std::max(largest_stage, stage.memory_bytes().total());
   }
-  const absl::Status status = PlanJob(TinySpec(interleaved), Workers(2, most / 2)).status();
+  ASSERT_GT(most, largest_stage);
+  // Each stage would fit on its own.
+  const absl::Status status = PlanJob(spec, Workers(2, largest_stage)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("stage "), HasSubstr(" and stage ")));
+  // What one worker cannot hold goes to the other.
+  const size_t larger = needed[0] == most ? 0 : 1;
+  std::vector<WorkerProfile> workers = Workers(2);
+  workers[larger].memory_bytes = most - 1;
+  const absl::StatusOr<PlannedJob> other = PlanJob(spec, workers);
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_LT(needed_by_workers(*other)[larger], most);
+  EXPECT_GE(other->plan.step_seconds(), best->plan.step_seconds());
 }
 
 TEST(PlannerTest, PlansNoEvaluationWithoutValidation) {
@@ -176,7 +190,7 @@ TEST(PlannerTest, ThousandsOfMicroBatchesArePlanned) {
 }
 
 TEST(PlannerTest, ADegreeTakesTheFirstWorkers) {
-  v1::JobSpec spec = TinySpec();
+  v1::JobSpec spec = TinySpec({{"parallelism.virtual_stages", "1"}});
   spec.mutable_parallelism()->set_pipeline_parallel_degree(3);
   const absl::StatusOr<PlannedJob> job = PlanJob(spec, Workers(5));
   ASSERT_TRUE(job.ok()) << job.status();
@@ -224,7 +238,7 @@ TEST(PlannerTest, UnknownScheduleIsNotFound) {
 }
 
 TEST(PlannerTest, CopiesOfTheStateArePlannedWhereCheckpointsAreWrittenBehindTraining) {
-  v1::JobSpec spec = TinySpec();
+  v1::JobSpec spec = TinySpec({{"parallelism.virtual_stages", "1"}});
   spec.mutable_model()->mutable_config()->set_tie_word_embeddings(true);
   v1::CheckpointSpec& checkpoint = *spec.mutable_checkpoint();
   checkpoint.set_async(true);
@@ -250,11 +264,12 @@ TEST(PlannerTest, CopiesOfTheStateArePlannedWhereCheckpointsAreWrittenBehindTrai
 }
 
 TEST(PlannerTest, CutsAnotherWayWhenTheBestCutDoesNotFit) {
-  const absl::StatusOr<PlannedJob> best = PlanJob(TinySpec(), Workers(2));
+  const absl::StatusOr<PlannedJob> best = PlanJob(TinySpec({{"parallelism.schedule", "1f1b"}}), Workers(2));
   ASSERT_TRUE(best.ok());
   uint64_t needed = 0;
   for (const v1::StagePlan& stage : best->plan.stages()) needed = std::max(needed, stage.memory_bytes().total());
-  const absl::StatusOr<PlannedJob> other = PlanJob(TinySpec(), Workers(2, needed - 1));
+  const absl::StatusOr<PlannedJob> other =
+      PlanJob(TinySpec({{"parallelism.schedule", "1f1b"}}), Workers(2, needed - 1));
   ASSERT_TRUE(other.ok()) << other.status();
   for (const v1::StagePlan& stage : other->plan.stages()) EXPECT_LT(stage.memory_bytes().total(), needed);
   EXPECT_GT(other->plan.partition_imbalance_ratio(), best->plan.partition_imbalance_ratio());
@@ -268,16 +283,63 @@ TEST(PlannerTest, SaysWhatIsLackingAndWhatWouldHelp) {
               AllOf(HasSubstr("stage "), HasSubstr(" has 30000000: "), HasSubstr("lacking; it fits with ")));
 }
 
-TEST(PlannerTest, NamesTheSchedulesThatItCompared) {
-  const absl::StatusOr<PlannedJob> job = PlanJob(TinySpec(), Workers(2));
+TEST(PlannerTest, ThePlanHasTheSchedulesThatWereComparedBestFirst) {
+  const absl::StatusOr<PlannedJob> job = PlanJob(TinySpec(), Workers(3));
   ASSERT_TRUE(job.ok()) << job.status();
-  ASSERT_EQ(job->candidates.size(), 2u);
-  for (const ScheduleCandidate& candidate : job->candidates)
-    EXPECT_GE(candidate.step_seconds, job->plan.step_seconds());
+  const v1::Plan& plan = job->plan;
+  ASSERT_EQ(plan.candidates_size(), 8);
+  EXPECT_EQ(plan.candidates(0).schedule(), plan.schedule());
+  EXPECT_EQ(plan.candidates(0).virtual_stages() * 3, static_cast<uint32_t>(plan.stages_size()));
+  EXPECT_EQ(plan.candidates(0).step_seconds(), plan.step_seconds());
+  EXPECT_EQ(plan.candidates(0).bubble_ratio(), plan.bubble_ratio());
+  EXPECT_EQ(plan.candidates(0).memory_bytes(), MostNeeded(*job));
+  double before = 0;
+  for (const v1::PlanCandidate& candidate : plan.candidates()) {
+    EXPECT_EQ(candidate.why_not(), "") << candidate.schedule();
+    EXPECT_GE(candidate.step_seconds(), before);
+    EXPECT_GT(candidate.memory_bytes(), 0u);
+    before = candidate.step_seconds();
+  }
   const absl::StatusOr<PlannedJob> named = PlanJob(TinySpec({{"parallelism.schedule", "gpipe"}}), Workers(2));
   ASSERT_TRUE(named.ok()) << named.status();
-  ASSERT_EQ(named->candidates.size(), 1u);
-  EXPECT_EQ(named->candidates[0].schedule, "gpipe");
+  ASSERT_EQ(named->plan.candidates_size(), 1);
+  EXPECT_EQ(named->plan.candidates(0).schedule(), "gpipe");
+}
+
+// Which the partitioner reckons to need more.
+TEST(PlannerTest, StagesOfOneWorkerThatTakeTurnsInItsMemoryFit) {
+  const v1::JobSpec spec = TinySpec({{"parallelism.schedule", "interleaved"}, {"parallelism.virtual_stages", "4"}});
+  const absl::StatusOr<PlannedJob> roomy = PlanJob(spec, Workers(3));
+  ASSERT_TRUE(roomy.ok()) << roomy.status();
+  const uint64_t needed = MostNeeded(*roomy);
+  ASSERT_LT(needed, roomy->cut.peak_bytes);
+  const absl::StatusOr<PlannedJob> exact = PlanJob(spec, Workers(3, needed));
+  ASSERT_TRUE(exact.ok()) << exact.status();
+  EXPECT_EQ(MostNeeded(*exact), needed);
+  EXPECT_EQ(exact->plan.step_seconds(), roomy->plan.step_seconds());
+  const absl::StatusOr<PlannedJob> tighter = PlanJob(spec, Workers(3, needed - needed / 50));
+  ASSERT_TRUE(tighter.ok()) << tighter.status();
+  EXPECT_LE(MostNeeded(*tighter), needed - needed / 50);
+}
+
+TEST(PlannerTest, CandidatesThatDoNotFitSayWhy) {
+  const absl::StatusOr<PlannedJob> roomy = PlanJob(TinySpec(), Workers(6));
+  ASSERT_TRUE(roomy.ok()) << roomy.status();
+  uint64_t least = UINT64_MAX;
+  for (const v1::PlanCandidate& candidate : roomy->plan.candidates()) {
+    if (candidate.why_not().empty()) least = std::min(least, candidate.memory_bytes());
+  }
+  const absl::StatusOr<PlannedJob> tight = PlanJob(TinySpec(), Workers(6, least));
+  ASSERT_TRUE(tight.ok()) << tight.status();
+  EXPECT_LE(MostNeeded(*tight), least);
+  std::map<std::string, v1::PlanCandidate> by_name;
+  for (const v1::PlanCandidate& candidate : tight->plan.candidates()) {
+    by_name[absl::StrCat(candidate.schedule(), " ", candidate.virtual_stages())] = candidate;
+    EXPECT_LE(candidate.memory_bytes(), least) << candidate.schedule();
+  }
+  EXPECT_THAT(by_name["interleaved 4"].why_not(), HasSubstr("24 stages (6 workers x 4) for 16 transformer blocks"));
+  EXPECT_THAT(by_name["gpipe 1"].why_not(), HasSubstr("its fastest cut lacks "));
+  EXPECT_EQ(by_name["gpipe 1"].step_seconds(), 0);
 }
 
 }  // namespace

@@ -1,21 +1,23 @@
 #include "coordinator/plan/schedule_choice.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
-#include "coordinator/plan/asked_partition.h"
 #include "coordinator/plan/slot_counts.h"
-#include "coordinator/plan/worker_loads.h"
 
 namespace stagecoach {
 namespace {
 
 // How often a schedule that looks at times is cut again. The slots only grow, so that it ends earlier as a rule.
 constexpr int kMaxCuts = 8;
+
+// How many cuts of one schedule are lowered; each leaves more memory free than the one before.
+constexpr int kMaxLowered = 8;
 
 constexpr double kEqualSteps = 1e-9;
 
@@ -54,82 +56,193 @@ bool RaiseTo(const std::vector<StageSlotCounts>& needed, std::vector<StageSlotCo
   return raised;
 }
 
-uint64_t PeakBytes(const PartitionProblem& problem, const StagePartition& stages) {
-  const WorkerLoads loads(problem);
-  const std::vector<std::vector<LayerSpan>> spans = loads.SpansOf(stages);
-  uint64_t peak = 0;
-  for (uint32_t rank = 0; rank < loads.num_workers(); ++rank) {
-    peak = std::max(peak, loads.MemoryOf(rank, spans[rank]).needed_bytes);
-  }
-  return peak;
-}
-
-bool IsBetter(const ScheduleCandidate& a, const ScheduleCandidate& b) {
-  if (a.step_seconds < b.step_seconds * (1 - kEqualSteps)) return true;
-  return a.step_seconds <= b.step_seconds * (1 + kEqualSteps) && a.peak_bytes < b.peak_bytes;
-}
-
-// Of the errors of all candidates, the one that says most.
-absl::Status ErrorOf(const std::vector<ScheduleCandidate>& candidates) {
-  for (const ScheduleCandidate& candidate : candidates) {
-    if (absl::IsResourceExhausted(candidate.status)) return candidate.status;
-  }
-  return candidates.empty() ? absl::InvalidArgumentError("there is no schedule to choose from")
-                            : candidates.front().status;
-}
-
-}  // namespace
-
-absl::StatusOr<PartitionProblem> ProblemForSchedule(const CutRequest& request, const Schedule& schedule,
-                                                    uint32_t num_chunks) {
-  PartitionProblem problem = PartitionProblemOf(request.graph, request.seconds, request.state, request.workers);
-  problem.num_chunks = num_chunks;
-  problem.placement = schedule.placement();
-  STAGECOACH_RETURN_IF_ERROR(CheckPartitionProblem(problem));
-  STAGECOACH_ASSIGN_OR_RETURN(const v1::ComputeTable table, schedule.Build(WithoutTimes(request, num_chunks)));
-  problem.slots = SlotCountsOf(table);
-  return problem;
-}
-
-absl::StatusOr<ScheduledCut> CutForSchedule(const CutRequest& request, const Schedule& schedule, uint32_t num_chunks) {
+absl::StatusOr<ScheduledCut> Cut(const CutRequest& request, const ScheduleOption& option,
+                                 CandidatePartitions& partitions) {
   ScheduledCut cut;
-  STAGECOACH_ASSIGN_OR_RETURN(cut.problem, ProblemForSchedule(request, schedule, num_chunks));
+  STAGECOACH_ASSIGN_OR_RETURN(cut.problem, ProblemForSchedule(request, option));
   for (int i = 0; i < kMaxCuts; ++i) {
-    STAGECOACH_ASSIGN_OR_RETURN(cut.partition, PartitionAsAsked(cut.problem, request.partition));
-    cut.schedule_problem = WithTimes(request, num_chunks, cut.problem, cut.partition.stages);
-    STAGECOACH_ASSIGN_OR_RETURN(cut.table, schedule.Build(cut.schedule_problem));
+    STAGECOACH_ASSIGN_OR_RETURN(cut.partition, partitions.Best(cut.problem));
+    cut.schedule_problem = WithTimes(request, option.num_chunks, cut.problem, cut.partition.stages);
+    STAGECOACH_ASSIGN_OR_RETURN(cut.table, option.schedule->Build(cut.schedule_problem));
     if (RaiseTo(SlotCountsOf(cut.table), cut.problem.slots)) continue;
     STAGECOACH_ASSIGN_OR_RETURN(cut.timeline, Simulate(cut.table, cut.schedule_problem));
     cut.update_seconds =
         UpdateSeconds(request.graph, request.state, cut.problem, cut.partition.stages, request.workers);
-    cut.peak_bytes = PeakBytes(cut.problem, cut.partition.stages);
+    const std::vector<uint64_t> needed = NeededBytes(cut.problem, cut.partition.stages);
+    cut.peak_bytes = *std::max_element(needed.begin(), needed.end());
     return cut;
   }
   return absl::ResourceExhaustedError(
-      absl::StrCat("schedule ", schedule.name(), " holds more micro-batches with every cut"));
+      absl::StrCat("schedule ", option.schedule->name(), " holds more micro-batches with every cut"));
 }
 
-absl::StatusOr<ScheduleChoice> ChooseSchedule(const CutRequest& request, const std::vector<const Schedule*>& schedules,
-                                              uint32_t num_chunks) {
-  ScheduleChoice choice;
-  std::optional<ScheduledCut> best;
-  for (const Schedule* schedule : schedules) {
-    ScheduleCandidate& candidate = choice.candidates.emplace_back();
-    candidate.schedule = std::string(schedule->name());
-    candidate.num_chunks = num_chunks == 0 ? schedule->default_chunks() : num_chunks;
-    absl::StatusOr<ScheduledCut> cut = CutForSchedule(request, *schedule, candidate.num_chunks);
-    candidate.status = cut.status();
-    if (!cut.ok()) continue;
-    candidate.step_seconds = cut->step_seconds();
-    candidate.bubble_ratio = cut->timeline.bubble_ratio_span;
-    candidate.peak_bytes = cut->peak_bytes;
-    if (best.has_value() && !IsBetter(candidate, choice.candidates[choice.chosen])) continue;
-    choice.chosen = choice.candidates.size() - 1;
-    best = *std::move(cut);
+// One option on the way to a choice.
+struct Tried {
+  ScheduleOption option;
+  std::vector<WorkerProfile> workers;  // with the memory that the partitioner may reckon with
+  absl::StatusOr<ScheduledCut> cut;
+  int num_lowered = 0;
+
+  bool fits() const { return cut.ok(); }
+};
+
+bool IsSimpler(const Tried& a, const Tried& b) {
+  if (a.cut->peak_bytes != b.cut->peak_bytes) return a.cut->peak_bytes < b.cut->peak_bytes;
+  return a.option.num_chunks < b.option.num_chunks;
+}
+
+// Those that do not fit stay in their order.
+bool IsShorter(const Tried& a, const Tried& b) {
+  if (!a.fits() || !b.fits()) return a.fits() && !b.fits();
+  return a.cut->step_seconds() < b.cut->step_seconds();
+}
+
+class Chooser {
+ public:
+  Chooser(const CutRequest& request, const std::vector<ScheduleOption>& options, const LoweredBytes& lowered_bytes)
+      : request_(request), lowered_bytes_(lowered_bytes), partitions_(request.partition) {
+    for (const ScheduleOption& option : options) {
+      std::vector<WorkerProfile> workers = request.workers;
+      if (lowered_bytes != nullptr && option.num_chunks > 1) {
+        for (WorkerProfile& worker : workers) worker.memory_bytes = 0;
+      }
+      tried_.push_back({option, std::move(workers), absl::UnknownError("not cut yet")});
+      CutWithin(tried_.back());
+    }
   }
-  if (!best.has_value()) return ErrorOf(choice.candidates);
-  choice.cut = *std::move(best);
-  return choice;
+
+  absl::StatusOr<ScheduleChoice> Choose() {
+    while (!tried_.empty()) {
+      MoveBestToFront();
+      Tried& best = tried_.front();
+      if (!best.fits()) break;
+      if (lowered_bytes_ == nullptr) return Choice();
+      STAGECOACH_ASSIGN_OR_RETURN(const std::vector<uint64_t> needed, lowered_bytes_(*best.cut));
+      if (!IsLacking(needed)) return Choice();
+      AllowForError(needed, best);
+      if (++best.num_lowered < kMaxLowered) {
+        CutWithin(best);
+      } else {
+        best.cut = absl::ResourceExhaustedError(
+            absl::StrCat("each of ", kMaxLowered, " cuts needs more for its transfers than its workers have left"));
+      }
+    }
+    return Error();
+  }
+
+ private:
+  // The others stay in their order.
+  void MoveBestToFront() {
+    const auto shortest = std::min_element(tried_.begin(), tried_.end(), IsShorter);
+    if (!shortest->fits()) return;
+    const double most = shortest->cut->step_seconds() * (1 + kEqualSteps);
+    auto best = tried_.end();
+    for (auto other = tried_.begin(); other < tried_.end(); ++other) {
+      if (!other->fits() || other->cut->step_seconds() > most) continue;
+      if (best == tried_.end() || IsSimpler(*other, *best)) best = other;
+    }
+    std::rotate(tried_.begin(), best, best + 1);
+  }
+
+  bool IsLacking(const std::vector<uint64_t>& needed) const {
+    for (size_t rank = 0; rank < needed.size(); ++rank) {
+      const uint64_t memory = request_.workers[rank].memory_bytes;
+      if (memory != 0 && needed[rank] > memory) return true;
+    }
+    return false;
+  }
+
+  // What the partitioner reckoned with and what is needed differ; the next cut is taken to differ by as much. Limits
+  // only sink, so that a cut which lacked memory does not come back.
+  void AllowForError(const std::vector<uint64_t>& needed, Tried& tried) const {
+    const std::vector<uint64_t> reckoned = NeededBytes(tried.cut->problem, tried.cut->partition.stages);
+    for (size_t rank = 0; rank < needed.size(); ++rank) {
+      const uint64_t memory = request_.workers[rank].memory_bytes;
+      if (memory == 0) continue;
+      uint64_t& limit = tried.workers[rank].memory_bytes;
+      // More than the limit is what recomputation has freed.
+      const uint64_t before = limit == 0 ? reckoned[rank] : std::min(reckoned[rank], limit);
+      const uint64_t next = before >= needed[rank] ? memory + std::min(before - needed[rank], UINT64_MAX - memory)
+                                                   : memory - std::min(needed[rank] - before, memory - 1);
+      limit = limit == 0 ? next : std::min(limit, next);
+    }
+  }
+
+  void CutWithin(Tried& tried) {
+    CutRequest within = request_;
+    within.workers = tried.workers;
+    tried.cut = Cut(within, tried.option, partitions_);
+  }
+
+  // Those that were not lowered are shown as the partitioner sees them.
+  void CutOthersWithinMemory() {
+    for (auto other = tried_.begin() + 1; other < tried_.end(); ++other) {
+      if (!other->fits() || !IsLacking(NeededBytes(other->cut->problem, other->cut->partition.stages))) continue;
+      other->workers = request_.workers;
+      CutWithin(*other);
+    }
+  }
+
+  ScheduleChoice Choice() {
+    CutOthersWithinMemory();
+    std::stable_sort(tried_.begin() + 1, tried_.end(), IsShorter);
+    ScheduleChoice choice;
+    for (const Tried& tried : tried_) {
+      ScheduleCandidate& candidate = choice.candidates.emplace_back();
+      candidate.schedule = std::string(tried.option.schedule->name());
+      candidate.num_chunks = tried.option.num_chunks;
+      candidate.status = tried.cut.status();
+      if (!tried.fits()) continue;
+      candidate.step_seconds = tried.cut->step_seconds();
+      candidate.bubble_ratio = tried.cut->timeline.bubble_ratio_span;
+      candidate.peak_bytes = tried.cut->peak_bytes;
+    }
+    choice.cut = *std::move(tried_.front().cut);
+    return choice;
+  }
+
+  // Of the errors of all, the one that says most.
+  absl::Status Error() const {
+    for (const Tried& tried : tried_) {
+      if (absl::IsResourceExhausted(tried.cut.status())) return tried.cut.status();
+    }
+    return tried_.empty() ? absl::InvalidArgumentError("there is no schedule to choose from")
+                          : tried_.front().cut.status();
+  }
+
+  const CutRequest& request_;
+  const LoweredBytes& lowered_bytes_;
+  CandidatePartitions partitions_;
+  std::vector<Tried> tried_;
+};
+
+}  // namespace
+
+absl::StatusOr<PartitionProblem> ProblemForSchedule(const CutRequest& request, const ScheduleOption& option) {
+  PartitionProblem problem = PartitionProblemOf(request.graph, request.seconds, request.state, request.workers);
+  problem.num_chunks = option.num_chunks;
+  problem.placement = option.schedule->placement();
+  STAGECOACH_RETURN_IF_ERROR(CheckPartitionProblem(problem));
+  STAGECOACH_ASSIGN_OR_RETURN(const v1::ComputeTable table,
+                              option.schedule->Build(WithoutTimes(request, option.num_chunks)));
+  problem.slots = SlotCountsOf(table);
+  return problem;
+}
+
+absl::StatusOr<ScheduledCut> CutForSchedule(const CutRequest& request, const ScheduleOption& option) {
+  CandidatePartitions partitions(request.partition);
+  return Cut(request, option, partitions);
+}
+
+absl::StatusOr<ScheduleChoice> ChooseSchedule(const CutRequest& request, const std::vector<ScheduleOption>& options,
+                                              const LoweredBytes& lowered_bytes) {
+  return Chooser(request, options, lowered_bytes).Choose();
+}
+
+bool SomeScheduleFits(const CutRequest& request, const std::vector<ScheduleOption>& options) {
+  CandidatePartitions partitions(request.partition);
+  return std::any_of(options.begin(), options.end(),
+                     [&](const ScheduleOption& option) { return Cut(request, option, partitions).ok(); });
 }
 
 }  // namespace stagecoach

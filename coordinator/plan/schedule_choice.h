@@ -2,10 +2,12 @@
 #define STAGECOACH_COORDINATOR_PLAN_SCHEDULE_CHOICE_H_
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "coordinator/plan/candidate_partitions.h"
 #include "coordinator/plan/cost_model.h"
 #include "coordinator/plan/partition.h"
 #include "coordinator/plan/worker_profile.h"
@@ -27,6 +29,12 @@ struct CutRequest {
   std::vector<WorkerProfile> workers;  // all are used
 };
 
+// A schedule, and the stages that each worker then has.
+struct ScheduleOption {
+  const Schedule* schedule = nullptr;
+  uint32_t num_chunks = 1;
+};
+
 // A model cut for one schedule, and timed.
 struct ScheduledCut {
   PartitionProblem problem;  // with the schedule's slots
@@ -42,13 +50,12 @@ struct ScheduledCut {
 
 // The partitioner's problem for a schedule whose stages have equal times. INVALID_ARGUMENT: the schedule does not run
 // with so many chunks, or see CheckPartitionProblem.
-absl::StatusOr<PartitionProblem> ProblemForSchedule(const CutRequest& request, const Schedule& schedule,
-                                                    uint32_t num_chunks);
+absl::StatusOr<PartitionProblem> ProblemForSchedule(const CutRequest& request, const ScheduleOption& option);
 
 // Cuts the layers for the micro-batches that the schedule's stages hold, then builds its table for their times. A
 // schedule that looks at times may then hold more: the layers are cut again, for the most seen, until it does not.
 // Pure. INVALID_ARGUMENT: as above, or see PartitionAsAsked. RESOURCE_EXHAUSTED: it does not fit.
-absl::StatusOr<ScheduledCut> CutForSchedule(const CutRequest& request, const Schedule& schedule, uint32_t num_chunks);
+absl::StatusOr<ScheduledCut> CutForSchedule(const CutRequest& request, const ScheduleOption& option);
 
 // A schedule that was tried.
 struct ScheduleCandidate {
@@ -61,16 +68,26 @@ struct ScheduleCandidate {
 };
 
 struct ScheduleChoice {
-  ScheduledCut cut;
-  size_t chosen = 0;                          // of the candidates
-  std::vector<ScheduleCandidate> candidates;  // in the order of `schedules`
+  ScheduledCut cut;                           // of the first candidate
+  std::vector<ScheduleCandidate> candidates;  // best first; those that cannot run last, in the order of the options
 };
 
-// Of the schedules, each with `num_chunks` stages per worker (0: as many as it is made for), the one with the least
-// predicted step; of equals (to a billionth) the one whose worker with most memory needs least, then the first. Errors:
-// that of the first schedule that does not fit, or else of the first.
-absl::StatusOr<ScheduleChoice> ChooseSchedule(const CutRequest& request, const std::vector<const Schedule*>& schedules,
-                                              uint32_t num_chunks);
+// What the workers need for a cut once it is lowered. The partitioner knows it roughly: the slots of transfers are
+// lowering's, and the stages of one worker take turns in their buffers. [num_workers]. Its errors end the choice.
+using LoweredBytes = std::function<absl::StatusOr<std::vector<uint64_t>>(const ScheduledCut& cut)>;
+
+// Of the options the one with the least predicted step; of equals (to a billionth) the one whose worker with most
+// memory needs least, then the one with fewer stages, then the first. With `lowered_bytes`, the best is lowered; if it
+// lacks memory it is cut again, the partitioner's error of the last cut allowed for, and competes as what it then is.
+// Where workers have several stages the partitioner reckons with too much, so that the fastest cut is lowered first.
+// The cut with which `lowered_bytes` is called last is the one that is chosen. Errors: that of the first option that
+// does not fit, or else of the first.
+absl::StatusOr<ScheduleChoice> ChooseSchedule(const CutRequest& request, const std::vector<ScheduleOption>& options,
+                                              const LoweredBytes& lowered_bytes = nullptr);
+
+// Whether any of the options fits, as ChooseSchedule finds without lowering; as much faster as the first that fits
+// comes early.
+bool SomeScheduleFits(const CutRequest& request, const std::vector<ScheduleOption>& options);
 
 }  // namespace stagecoach
 

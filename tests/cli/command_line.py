@@ -26,6 +26,7 @@ data:
   train: [{{path: {directory}/text}}]
 training: {{seq_len: 16, global_batch_size: 8, micro_batch_size: 2, steps: 6}}
 optimizer: {{name: adamw, lr: 1.0e-3}}
+parallelism: {{schedule: 1f1b}}
 checkpoint: {{dir: {directory}/checkpoints}}
 resources: {{threads_per_worker: 1}}
 """
