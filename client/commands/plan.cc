@@ -2,6 +2,7 @@
 #include <iostream>
 #include <memory>
 
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "client/commands/command.h"
 #include "client/commands/output_arguments.h"
@@ -10,6 +11,7 @@
 #include "client/commands/timeline_text.h"
 #include "client/commands/timeline_trace.h"
 #include "client/output/error_report.h"
+#include "client/output/table.h"
 #include "common/proto_json.h"
 #include "coordinator/plan/plan_advice.h"
 #include "coordinator/plan/planner.h"
@@ -21,6 +23,7 @@ namespace {
 struct PlanArguments {
   SpecArguments spec;
   uint32_t workers = 0;
+  uint64_t memory_bytes = 0;  // of each worker; 0: no limit
   OutputArguments output;
 };
 
@@ -49,31 +52,53 @@ void PrintAdvice(const PlannedJob& job) {
                                100 * *advice.bubble_ratio_with_one_more);
 }
 
-void PrintPlan(const PlannedJob& job) {
-  const v1::Plan& plan = job.plan;
-  std::cout << absl::StrFormat("%-5s %-24s %12s %10s %10s %10s %10s %8s %8s %8s\n", "stage", "layers", "parameters",
-                               "state MiB", "activ MiB", "other MiB", "total MiB", "F ms", "I ms", "W ms");
-  for (int i = 0; i < plan.stages_size(); ++i) {
-    const v1::StagePlan& stage = plan.stages(i);
+std::string LayersText(const v1::ModelGraph& graph, const v1::StagePlan& stage) {
+  const std::string& first = graph.layers(static_cast<int>(stage.first_layer())).name();
+  if (stage.first_layer() == stage.last_layer()) return first;
+  return first + " .. " + graph.layers(static_cast<int>(stage.last_layer())).name();
+}
+
+void PrintStages(const PlannedJob& job) {
+  std::cout << absl::StrFormat("%-5s %-6s %-24s %12s %10s %10s %10s %10s %8s %8s %8s\n", "stage", "worker", "layers",
+                               "parameters", "state MiB", "activ MiB", "other MiB", "total MiB", "F ms", "I ms",
+                               "W ms");
+  for (int i = 0; i < job.plan.stages_size(); ++i) {
+    const v1::StagePlan& stage = job.plan.stages(i);
     const v1::StageMemory& memory = stage.memory_bytes();
-    const auto& layers = job.graph.layers();
-    const std::string names = stage.first_layer() == stage.last_layer()
-                                  ? layers[static_cast<int>(stage.first_layer())].name()
-                                  : layers[static_cast<int>(stage.first_layer())].name() + " .. " +
-                                        layers[static_cast<int>(stage.last_layer())].name();
     std::cout << absl::StrFormat(
-        "%-5d %-24s %12d %10.1f %10.1f %10.1f %10.1f %8.2f %8.2f %8.2f\n", i, names, stage.parameters(),
+        "%-5d %-6d %-24s %12d %10.1f %10.1f %10.1f %10.1f %8.2f %8.2f %8.2f\n", i, stage.worker_rank(),
+        LayersText(job.graph, stage), stage.parameters(),
         Mebibytes(memory.parameters() + memory.gradients() + memory.optimizer()), Mebibytes(memory.activations()),
         Mebibytes(memory.pending_weight() + memory.receive() + memory.scratch() + memory.snapshot()),
         Mebibytes(memory.total()), stage.forward_seconds() * 1e3, stage.backward_input_seconds() * 1e3,
         stage.backward_weight_seconds() * 1e3);
   }
+}
+
+// What was compared; nothing when there was no choice.
+void PrintCandidates(const v1::Plan& plan) {
+  if (plan.candidates_size() < 2) return;
+  Table table({"SCHEDULE", "CHUNKS", "STEP S", "BUBBLE", "MEMORY MIB", "WHY NOT"});
+  for (const v1::PlanCandidate& candidate : plan.candidates()) {
+    const bool fits = candidate.why_not().empty();
+    table.AddRow({candidate.schedule(), absl::StrCat(candidate.virtual_stages()),
+                  fits ? absl::StrFormat("%.3f", candidate.step_seconds()) : "",
+                  fits ? absl::StrFormat("%.1f%%", 100 * candidate.bubble_ratio()) : "",
+                  fits ? absl::StrFormat("%.1f", Mebibytes(candidate.memory_bytes())) : "", candidate.why_not()});
+  }
+  std::cout << "\ncandidates, the chosen one first; memory is of the worker that needs most\n" << table.Text({});
+}
+
+void PrintPlan(const PlannedJob& job) {
+  const v1::Plan& plan = job.plan;
+  PrintStages(job);
   std::cout << absl::StrFormat(
       "schedule %s, %d micro-batches: step %.3f s (lower bound %.3f s), bubble %.1f%%, slowest stage %.2f x the "
       "mean\n",
       plan.schedule(), plan.num_micro_batches(), plan.step_seconds(), plan.lower_bound_seconds(),
       plan.bubble_ratio() * 100, plan.partition_imbalance_ratio());
   PrintAdvice(job);
+  PrintCandidates(plan);
   std::cout << "\n" << TimelineText(job.cut.timeline, 110);
 }
 
@@ -82,7 +107,8 @@ int Plan(const PlanArguments& arguments) {
   if (!spec) return kExitUsage;
   uint32_t workers = arguments.workers;
   if (workers == 0) workers = std::max(spec->resources().workers(), spec->parallelism().pipeline_parallel_degree());
-  const absl::StatusOr<PlannedJob> job = PlanJob(*spec, std::vector<WorkerProfile>(std::max(1u, workers)));
+  const absl::StatusOr<PlannedJob> job =
+      PlanJob(*spec, std::vector<WorkerProfile>(std::max(1u, workers), {.memory_bytes = arguments.memory_bytes}));
   if (!job.ok()) {
     return ReportFailure({.code = kExitUsage, .status = job.status()}, {.json = arguments.output.is_json()});
   }
@@ -105,6 +131,10 @@ void AddPlan(CLI::App& root, Invocation& invocation) {
                            "  stagecoach plan examples/tiny.yaml --workers 4 -o trace > plan.json");
   AddSpecArguments(*verb, arguments->spec);
   verb->add_option("--workers", arguments->workers, "workers to plan for")->check(CLI::Range(1, 4096));
+  verb->add_option("--memory", arguments->memory_bytes,
+                   "that each of them has, for parameters, gradients, optimizer state "
+                   "and activations: 64GiB; default: no limit")
+      ->transform(CLI::AsSizeValue(false));
   AddFormatOption(*verb, arguments->output, {"text", "json", "trace"});
   verb->callback([&invocation, arguments] { invocation.run = [arguments] { return Plan(*arguments); }; });
 }

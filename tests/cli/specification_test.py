@@ -29,6 +29,9 @@ class ValidateTest(CommandLineCase):
         self.assertIn("training.stepz", result.stderr)
 
 
+AUTO = ("--set", "parallelism.schedule=auto")
+
+
 class PlanTest(CommandLineCase):
     def test_has_the_published_fields(self):
         plan = self.get_json("plan", self.spec, "--workers", 2)
@@ -44,6 +47,49 @@ class PlanTest(CommandLineCase):
             parts = ("parameters", "gradients", "optimizer", "activations", "pending_weight", "receive", "scratch",
                      "snapshot")
             self.assertEqual(sum(memory[p] for p in parts), memory["total"])
+
+    def test_has_the_schedules_that_were_compared(self):
+        plan = self.get_json("plan", self.spec, *AUTO, "--workers", 2)
+        candidates = plan["candidates"]
+        self.assertEqual([set(each) for each in candidates], [
+            {"schedule", "virtual_stages", "step_seconds", "bubble_ratio", "memory_bytes", "why_not"}] * len(candidates))
+        self.assertEqual({each["schedule"] for each in candidates},
+                         {"1f1b", "gpipe", "zb_h1", "interleaved", "zb_v", "v_half", "dualpipe_v"})
+        best = candidates[0]
+        self.assertEqual((best["schedule"], best["step_seconds"]), (plan["schedule"], plan["step_seconds"]))
+        fitting = [each for each in candidates if not each["why_not"]]
+        self.assertEqual(fitting, sorted(fitting, key=lambda each: each["step_seconds"]))
+        # 2 workers x 4 stages, and there are 4 blocks.
+        self.assertIn("8 stages", candidates[-1]["why_not"])
+        text = self.run_stagecoach("plan", self.spec, *AUTO, "--workers", 2).stdout
+        self.assertRegex(text, r"stage +worker +layers")
+        table = text[text.index("SCHEDULE"):].splitlines()[1:len(candidates) + 1]
+        self.assertEqual([line.split()[0] for line in table], [each["schedule"] for each in candidates])
+        self.assertIn("8 stages", table[-1])
+
+    def test_memory_is_what_is_asked(self):
+        roomy = self.get_json("plan", self.spec, *AUTO, "--workers", 2)
+        most = max(each["memory_bytes"] for each in roomy["candidates"])
+        self.assertEqual(roomy, self.get_json("plan", self.spec, *AUTO, "--workers", 2, "--memory", 2 * most))
+        least = min(each["memory_bytes"] for each in roomy["candidates"] if not each["why_not"])
+        tight = self.get_json("plan", self.spec, *AUTO, "--workers", 2, "--memory", least)
+        self.assertRegex(" ".join(each["why_not"] for each in tight["candidates"]), r"lacks \d+ of \d+ bytes on worker")
+        self.refuse(self.spec, *AUTO, "--workers", 2, "--memory", least // 3, says="are lacking; it fits with", verb="plan")
+        self.refuse(self.spec, *AUTO, "--memory", "1KiB", says="are lacking; it does not fit on up to", verb="plan")
+
+    def test_more_workers_than_layers(self):
+        self.refuse(self.spec, "--workers", 5, says="5 stages for 4 transformer blocks", verb="plan")
+        self.refuse(self.spec, "--workers", 3, "--set", "parallelism.schedule=zb_v", verb="plan",
+                    says="6 stages (3 workers x 2) for 4 transformer blocks")
+        for verb in ("plan", "validate", "train"):
+            self.refuse(self.spec, "--set", "parallelism.pipeline_parallel_degree=5", verb=verb,
+                        says="pipeline_parallel_degree 5 is more than num_hidden_layers 4")
+
+    def test_stages_that_a_schedule_is_not_made_for(self):
+        for name in ("zb_v", "v_half", "dualpipe_v"):
+            self.refuse(self.spec, "--workers", 1, "--set", f"parallelism.schedule={name}", "--set",
+                        "parallelism.virtual_stages=3", verb="plan",
+                        says=f"virtual_stages is 3, with which schedule {name} does not run; it is made for 2")
 
     def test_draws_a_picture_and_a_trace(self):
         trace = json.loads(self.run_stagecoach("plan", self.spec, "--workers", 2, "-o", "trace").stdout)
