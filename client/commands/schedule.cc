@@ -75,10 +75,9 @@ Json TableJson(const TimedSchedule& timed) {
     for (const v1::Action& action : row.actions()) actions.push_back(ActionText(action));
     workers.push_back(std::move(actions));
   }
-  return {{"schedule", timed.table.schedule()},
-          {"stages", timed.problem.num_workers},
-          {"chunks", timed.problem.num_chunks},
-          {"micro_batches", timed.problem.num_micro_batches},
+  return {{"schedule", timed.table.schedule()},  {"stages", timed.problem.num_workers},
+          {"chunks", timed.problem.num_chunks},  {"micro_batches", timed.problem.num_micro_batches},
+          {"makespan", timed.timeline.makespan}, {"lower_bound", timed.lower_bound},
           {"workers", std::move(workers)}};
 }
 
@@ -105,7 +104,10 @@ void ShowTable(const ShowArguments& arguments, const TimedSchedule& timed) {
     const v1::TimedTable timed_table = TimedTableOf(timed.table, timed.timeline);
     std::cout << (arguments.level == "timed" ? TimedTableText(timed_table) : TableText(timed.table));
   } else {
-    std::cout << ScheduleTitle(timed) << "\n" << TimelineText(timed.timeline, kColumns);
+    const bool is_span = timed.problem.objective == Objective::kSpan;
+    std::cout << ScheduleTitle(timed) << "\n"
+              << (is_span ? "step " : "longest interval ") << BoundText(timed) << "\n"
+              << TimelineText(timed.timeline, kColumns);
   }
 }
 

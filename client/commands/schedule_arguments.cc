@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/ascii.h"
@@ -11,6 +12,7 @@
 #include "absl/strings/str_split.h"
 #include "common/quoted.h"
 #include "common/status_macros.h"
+#include "coordinator/schedule/auto_schedule.h"
 #include "coordinator/schedule/compute_table.h"
 
 namespace stagecoach {
@@ -78,21 +80,6 @@ absl::Status CheckSizes(const ScheduleArguments& arguments, uint32_t num_chunks,
                                                  " chunks is more than ", kMaxStages, " stages"));
 }
 
-absl::StatusOr<TimedSchedule> TimeWithChunks(const ScheduleArguments& arguments, const Schedule& schedule,
-                                             uint32_t num_chunks, uint32_t num_micro_batches) {
-  STAGECOACH_RETURN_IF_ERROR(CheckSizes(arguments, num_chunks, num_micro_batches));
-  TimedSchedule timed;
-  timed.problem.num_workers = arguments.num_workers;
-  timed.problem.num_chunks = num_chunks;
-  timed.problem.num_micro_batches = num_micro_batches;
-  timed.problem.objective = arguments.objective == "device" ? Objective::kDevice : Objective::kSpan;
-  STAGECOACH_RETURN_IF_ERROR(AddTimes(arguments, timed.problem));
-  STAGECOACH_ASSIGN_OR_RETURN(timed.table, schedule.Build(timed.problem));
-  STAGECOACH_ASSIGN_OR_RETURN(timed.timeline, Simulate(timed.table, timed.problem));
-  STAGECOACH_RETURN_IF_ERROR(CheckMemoryLimit(timed));
-  return timed;
-}
-
 // What the objective makes small.
 double Measure(const TimedSchedule& timed) {
   if (timed.problem.objective == Objective::kSpan) return timed.timeline.makespan;
@@ -103,12 +90,45 @@ double Measure(const TimedSchedule& timed) {
   return longest;
 }
 
-// The first on a tie, and its error when there is neither.
+// Searches, and keeps the bound that the search knows.
+absl::Status BuildAuto(TimedSchedule& timed) {
+  STAGECOACH_ASSIGN_OR_RETURN(AutoResult result, SearchSchedule(timed.problem));
+  timed.table = std::move(result.table);
+  timed.lower_bound = result.lower_bound_seconds;
+  STAGECOACH_ASSIGN_OR_RETURN(timed.timeline, Simulate(timed.table, timed.problem));
+  return absl::OkStatus();
+}
+
+absl::Status BuildHandMade(const Schedule& schedule, TimedSchedule& timed) {
+  STAGECOACH_ASSIGN_OR_RETURN(timed.table, schedule.Build(timed.problem));
+  STAGECOACH_ASSIGN_OR_RETURN(timed.timeline, Simulate(timed.table, timed.problem));
+  timed.lower_bound = timed.timeline.lower_bound;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<TimedSchedule> TimeWithChunks(const ScheduleArguments& arguments, const Schedule& schedule,
+                                             uint32_t num_chunks, uint32_t num_micro_batches) {
+  STAGECOACH_RETURN_IF_ERROR(CheckSizes(arguments, num_chunks, num_micro_batches));
+  const bool is_auto = schedule.name() == kAuto;
+  TimedSchedule timed;
+  timed.problem.num_workers = arguments.num_workers;
+  timed.problem.num_chunks = num_chunks;
+  timed.problem.num_micro_batches = num_micro_batches;
+  timed.problem.objective = is_auto && arguments.objective == "device" ? Objective::kDevice : Objective::kSpan;
+  STAGECOACH_RETURN_IF_ERROR(AddTimes(arguments, timed.problem));
+  STAGECOACH_RETURN_IF_ERROR(is_auto ? BuildAuto(timed) : BuildHandMade(schedule, timed));
+  STAGECOACH_RETURN_IF_ERROR(CheckMemoryLimit(timed));
+  timed.seconds = Measure(timed);
+  return timed;
+}
+
+// The first on a tie, and its error when there is neither. A bound of both is the lower one.
 absl::StatusOr<TimedSchedule> BestOf(absl::StatusOr<TimedSchedule> first, absl::StatusOr<TimedSchedule> second) {
   constexpr double kRounding = 1e-12;
   if (!second.ok()) return first;
   if (!first.ok()) return second;
-  return Measure(*second) < Measure(*first) * (1 - kRounding) ? second : first;
+  first->lower_bound = second->lower_bound = std::min(first->lower_bound, second->lower_bound);
+  return second->seconds < first->seconds * (1 - kRounding) ? std::move(second) : std::move(first);
 }
 
 }  // namespace

@@ -32,9 +32,15 @@ void AddScheduleOptions(CLI::App& verb, ScheduleArguments& arguments);
 
 // A schedule that has been made and timed.
 struct TimedSchedule {
-  ScheduleProblem problem;
+  ScheduleProblem problem;  // its objective is the span but for `auto`
   v1::ComputeTable table;
   Timeline timeline;
+  double seconds = 0;  // what the objective makes small: the step, or the longest interval of one worker
+  // No order of these stages takes less; of `auto` none within the memory limit, whatever the placement and, where the
+  // number of chunks was left to it, with either of those that it tried.
+  double lower_bound = 0;
+
+  double gap_ratio() const { return lower_bound > 0 ? seconds / lower_bound - 1 : 0; }
 };
 // INVALID_ARGUMENT names the option and the value that is wrong; NOT_FOUND: no schedule has the name, with the nearest;
 // RESOURCE_EXHAUSTED: the schedule needs more than --memory-limit.

@@ -103,6 +103,11 @@ std::string ScheduleTitle(const TimedSchedule& timed) {
                       " micro-batches");
 }
 
+std::string BoundText(const TimedSchedule& timed) {
+  return absl::StrCat(Number(timed.seconds), "; lower bound ", Number(timed.lower_bound), ", gap ",
+                      Percent(timed.gap_ratio()));
+}
+
 std::string IdleText(const IdleTime& idle) {
   std::vector<std::string> parts;
   for (const auto& [name, seconds] :
@@ -134,7 +139,7 @@ Json ReportJson(const ScheduleReport& report, bool detail) {
                {"chunks", timed.problem.num_chunks},
                {"micro_batches", timed.problem.num_micro_batches},
                {"makespan", timeline.makespan},
-               {"lower_bound", timeline.lower_bound},
+               {"lower_bound", timed.lower_bound},
                {"bubble_ratio_span", timeline.bubble_ratio_span},
                {"bubble_ratio_device", timeline.bubble_ratio_device},
                {"peak_activations", timeline.peak_activations},
@@ -158,13 +163,16 @@ Json ReportJson(const ScheduleReport& report, bool detail) {
 
 std::string ReportText(const ScheduleReport& report) {
   const Timeline& timeline = report.timed.timeline;
-  const double gap = timeline.lower_bound > 0 ? timeline.makespan / timeline.lower_bound - 1 : 0;
   std::string text = absl::StrCat(ScheduleTitle(report.timed), "\n");
   const auto line = [&text](absl::string_view name, absl::string_view value) {
     absl::StrAppendFormat(&text, "  %-22s %s\n", name, value);
   };
-  line("step",
-       absl::StrCat(Number(timeline.makespan), "; lower bound ", Number(timeline.lower_bound), ", gap ", Percent(gap)));
+  if (report.timed.problem.objective == Objective::kSpan) {
+    line("step", BoundText(report.timed));
+  } else {
+    line("step", Number(timeline.makespan));
+    line("longest interval", BoundText(report.timed));
+  }
   line("bubble", absl::StrCat(Percent(timeline.bubble_ratio_span), " of the span, ",
                               Percent(timeline.bubble_ratio_device), " of the longest worker's interval (device)"));
   line("critical", CriticalStageText(timeline, report.timed.table.num_stages()));

@@ -29,6 +29,9 @@ std::string ReportText(const ScheduleReport& report);
 // "1f1b: 4 workers x 1 stages, 8 micro-batches"
 std::string ScheduleTitle(const TimedSchedule& timed);
 
+// "33; lower bound 30, gap 10.0%": of the step, or of what else the objective is.
+std::string BoundText(const TimedSchedule& timed);
+
 // "36: warm-up 18, drain 18"; causes without time are left out.
 std::string IdleText(const IdleTime& idle);
 // "stage 3 on worker 3: 24 of 33 on the critical path, hops 2"

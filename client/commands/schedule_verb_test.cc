@@ -68,9 +68,10 @@ TEST_F(ScheduleVerbTest, ShowPrintsPyTorchsTable) {
 
 TEST_F(ScheduleVerbTest, ShowDrawsATimeline) {
   const Result text = Run({"schedule", "show", "--schedule", "1f1b", "--stages", "2", "--micro-batches", "1"});
-  EXPECT_THAT(text.out, AllOf(StartsWith("1f1b: 2 workers x 1 stage, 1 micro-batches\n"),
-                              HasSubstr("worker 0   0F0 .   .   .   0B0----\n"),
-                              HasSubstr("worker 1   .   1F0 1B0---- .   .\n")));
+  EXPECT_THAT(
+      text.out,
+      AllOf(StartsWith("1f1b: 2 workers x 1 stage, 1 micro-batches\nstep 6; lower bound 6, gap 0.0%\n"),
+            HasSubstr("worker 0   0F0 .   .   .   0B0----\n"), HasSubstr("worker 1   .   1F0 1B0---- .   .\n")));
   const Result svg = RunVerb("show", {"-o", "svg"});
   EXPECT_EQ(svg.code, 0);
   EXPECT_THAT(svg.out, AllOf(StartsWith("<svg"), HasSubstr("3B7"), testing::EndsWith("</svg>\n")));
@@ -110,6 +111,37 @@ TEST_F(ScheduleVerbTest, SimulateHasThePublishedFields) {
   EXPECT_EQ(json["verified"], true);
   EXPECT_EQ(json["program_hash"].get<std::string>().size(), 32u);
   EXPECT_GT(json["receive_slots"].get<int>(), 0);
+}
+
+TEST_F(ScheduleVerbTest, TheBoundOfAutoIsThatOfItsSearch) {
+  // What memory forces is in no bound that looks at times alone: half of what 1f1b holds.
+  const std::vector<std::string> limit = {"--memory-limit", "2", "--chunks", "1"};
+  const Json bounded = Simulated(limit, "auto");
+  const Json unlimited = Simulated({"--chunks", "1"}, "auto");
+  EXPECT_GT(bounded["lower_bound"].get<double>(), unlimited["lower_bound"].get<double>());
+  EXPECT_GE(bounded["makespan"].get<double>(), bounded["lower_bound"].get<double>());
+  const Result shown = RunVerb("show", limit, "auto");
+  EXPECT_EQ(shown.code, 0) << shown.err;
+  EXPECT_THAT(shown.out, HasSubstr("; lower bound "));
+  EXPECT_THAT(shown.out, HasSubstr(", gap "));
+  std::vector<std::string> in_json = limit;
+  in_json.insert(in_json.end(), {"-o", "json"});
+  const Json table = Json::parse(RunVerb("show", in_json, "auto").out);
+  EXPECT_EQ(table["makespan"], bounded["makespan"]);
+  EXPECT_EQ(table["lower_bound"], bounded["lower_bound"]);
+}
+
+TEST_F(ScheduleVerbTest, TheBoundOfAutoIsOfItsObjective) {
+  const std::vector<std::string> device = {"--objective", "device", "--chunks", "1"};
+  EXPECT_THAT(RunVerb("simulate", device, "auto").out,
+              testing::ContainsRegex("longest interval +[0-9.]+; lower bound [0-9.]+, gap [0-9.]+%"));
+  EXPECT_LT(Simulated(device, "auto")["lower_bound"].get<double>(),
+            Simulated({"--chunks", "1"}, "auto")["lower_bound"].get<double>());
+  // Without chunks either number may have won: what bounds one alone bounds nothing.
+  EXPECT_LE(Simulated({}, "auto")["lower_bound"].get<double>(),
+            Simulated({"--chunks", "1"}, "auto")["lower_bound"].get<double>());
+  // Which hand-made schedules do not look at.
+  EXPECT_EQ(Simulated({"--objective", "device"}), Simulated({}));
 }
 
 TEST_F(ScheduleVerbTest, AListGivesEachStageTheTimeOfAFullOne) {

@@ -79,6 +79,14 @@ class SimulateTest(ScheduleCase):
         self.assertIsInstance(result["receive_slots"], int)
         self.assertRegex(result["program_hash"], "^[0-9a-f]{32}$")
 
+    def test_auto_says_how_far_it_is_from_its_bound(self):
+        options = ("--chunks", 1, "--memory-limit", 3)
+        result = self.simulate("auto", *options)
+        gap = 100 * (result["makespan"] / result["lower_bound"] - 1)
+        for verb in ("simulate", "show"):
+            text = self.schedule(verb, "--schedule", "auto", *SIZES, *COSTS, *options).stdout
+            self.assertIn(f"; lower bound {result['lower_bound']:g}, gap {gap:.1f}%", text)
+
     def test_the_same_question_has_the_same_hash(self):
         self.assertEqual(self.simulate("1f1b"), self.simulate("1f1b"))
         self.assertNotEqual(self.simulate("1f1b")["program_hash"], self.simulate("gpipe")["program_hash"])
