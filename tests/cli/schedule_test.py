@@ -108,6 +108,85 @@ class SimulateTest(ScheduleCase):
         self.assertIn("objective", self.refused(*good, "--objective", "speed"))
 
 
+class BadInputTest(ScheduleCase):
+    """Each is refused with exit 2, nothing on standard output, and what is wrong by name."""
+
+    def sized(self, verb, *more, name="1f1b", stages=4, micro_batches=8):
+        return self.refused(verb, "--schedule", name, "--stages", stages, "--micro-batches", micro_batches, *more)
+
+    def refuse_file(self, text, says):
+        path = self.directory / "sheet.csv"
+        path.write_text(text)
+        for more in ((), ("--sends", "buffered"), ("-o", "json")):
+            result = self.schedule("verify", path, *more, code=2)
+            self.assertIn(says, result.stderr)
+            if "json" in more:
+                self.assertEqual(json.loads(result.stdout)["error"]["code"], "INVALID_ARGUMENT")
+            else:
+                self.assertEqual(result.stdout, "")
+
+    def test_a_sheet_with_a_cell_twice(self):
+        self.refuse_file("0F0,0B0,0F0\n1F0,1B0\n", "sheet.csv: line 1, column 9 (cell 3, 0F0): is there a second time")
+        self.refuse_file("0F0,0I0,0W0,0W0\n", "(cell 4, 0W0): is there a second time")
+
+    def test_a_sheet_without_a_cell(self):
+        self.refuse_file("0F0,0B0\n1F0\n", "sheet.csv: line 2: 1B0 is missing")
+        self.refuse_file("0F0,0F1,0B0,0B1\n1F0,1B0,1F1\n", "line 2: 1B1 is missing")
+        self.refuse_file("0F0,0I0\n1F0,1I0,1W0\n", "line 1: 0W0 is missing")
+        self.refuse_file("0F0,0B0\n2F0,2B0\n", "stage 1 is missing")
+
+    def test_a_sheet_with_an_action_that_is_none(self):
+        self.refuse_file("0F0,0B0\n1F0,1G0\n", "sheet.csv: line 2, column 5 (cell 2)")
+        self.refuse_file("0F0,0B0,F0\n", "line 1, column 9 (cell 3)")
+
+    def test_a_program_that_waits_for_itself(self):
+        # Worker 0 has its second forward behind its first backward, worker 1 its first backward behind its second forward.
+        cycle = "0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n"
+        message = self.refuse_cycle(cycle)
+        for action in ("worker 0 at", "worker 1 at"):
+            self.assertIn(action, message)
+
+    def refuse_cycle(self, text):
+        path = self.directory / "cycle.csv"
+        path.write_text(text)
+        self.schedule("verify", path, "--sends", "buffered", code=2)
+        message = self.refused("verify", path)
+        self.assertIn("cycle.csv: ", message)
+        return message
+
+    def test_too_much_memory(self):
+        for verb in ("simulate", "show"):
+            self.assertIn("1f1b holds the activations of 4 micro-batches on worker 0; --memory-limit is 3",
+                          self.sized(verb, "--memory-limit", 3))
+            self.assertIn("every schedule holds at least 1", self.sized(verb, "--memory-limit", 0.5, name="auto"))
+
+    def test_sizes_that_are_none(self):
+        for verb in ("simulate", "show"):
+            for name in self.all_names():
+                self.assertIn("--micro-batches is 0", self.sized(verb, name=name, micro_batches=0))
+                self.assertIn("--stages is 0", self.sized(verb, name=name, stages=0))
+                self.assertIn("--chunks is 0", self.sized(verb, "--chunks", 0, name=name))
+            self.assertIn("--stages", self.sized(verb, stages=-1))
+            self.assertIn("--micro-batches", self.sized(verb, micro_batches=1.5))
+
+    def test_costs_that_are_none(self):
+        for verb in ("simulate", "show"):
+            for option in ("--forward", "--backward-input", "--backward-weight", "--communication", "--memory-limit"):
+                for value in ("nan", "-1", "inf", "-inf", "two", "-0.001"):
+                    message = self.sized(verb, f"{option}={value}")
+                    self.assertIn(option, message)
+                    self.assertIn(f'"{value}"', message)
+            self.assertIn("number 3 is \"nan\"", self.sized(verb, "--forward", "1,1,nan,1"))
+
+    def test_numbers_of_chunks_that_a_schedule_is_not_made_for(self):
+        for verb in ("simulate", "show"):
+            for name in ("zb_v", "v_half", "dualpipe_v"):
+                for chunks in (1, 3, 4):
+                    self.assertIn(f"{name}: {chunks} chunks per worker asked for; it runs with 2",
+                                  self.sized(verb, "--chunks", chunks, name=name))
+            self.assertIn("1f1b: 2 chunks per worker asked for; it runs with 1", self.sized(verb, "--chunks", 2))
+
+
 class VerifyTest(ScheduleCase):
     def test_accepts_what_show_prints(self):
         for name in self.all_names():
