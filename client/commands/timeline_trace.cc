@@ -4,6 +4,7 @@
 #include <cstddef>
 
 #include "absl/strings/str_cat.h"
+#include "client/trace/span_kind.h"
 #include "common/action_text.h"
 #include "common/trace/chrome_trace.h"
 
@@ -18,19 +19,6 @@ double SecondsOfUnit(const Timeline& timeline) {
   return seconds;
 }
 
-SpanKind KindOf(v1::ActionKind kind) {
-  switch (kind) {
-    case v1::ACTION_KIND_FORWARD:
-      return SpanKind::kForward;
-    case v1::ACTION_KIND_BACKWARD:
-      return SpanKind::kBackward;
-    case v1::ACTION_KIND_BACKWARD_INPUT:
-      return SpanKind::kBackwardInput;
-    default:
-      return SpanKind::kBackwardWeight;
-  }
-}
-
 }  // namespace
 
 void WriteTimelineTrace(const Timeline& timeline, const std::string& name, std::ostream& out) {
@@ -42,7 +30,7 @@ void WriteTimelineTrace(const Timeline& timeline, const std::string& name, std::
       trace.stages.resize(std::max<size_t>(trace.stages.size(), action.stage() + 1));
       trace.stages[action.stage()].worker = static_cast<uint32_t>(worker);
       trace.stages[action.stage()].worker_name = absl::StrCat("worker ", worker);
-      trace.spans.push_back({.kind = KindOf(action.kind()),
+      trace.spans.push_back({.kind = SpanKindOf(action.kind()),
                              .name = ActionText(action),
                              .stage = action.stage(),
                              .micro_batch = action.micro_batch(),

@@ -8,31 +8,13 @@
 #include "absl/strings/str_cat.h"
 #include "client/output/table.h"
 #include "client/trace/collected_trace.h"
+#include "client/trace/span_kind.h"
 #include "common/action_text.h"
 
 namespace stagecoach {
 namespace {
 
 constexpr double kNanosecond = 1e-9;
-
-SpanKind KindOf(v1::ActionKind kind) {
-  switch (kind) {
-    case v1::ACTION_KIND_FORWARD:
-      return SpanKind::kForward;
-    case v1::ACTION_KIND_BACKWARD:
-      return SpanKind::kBackward;
-    case v1::ACTION_KIND_BACKWARD_INPUT:
-      return SpanKind::kBackwardInput;
-    case v1::ACTION_KIND_BACKWARD_WEIGHT:
-      return SpanKind::kBackwardWeight;
-    case v1::ACTION_KIND_RECOMPUTE:
-      return SpanKind::kRecompute;
-    case v1::ACTION_KIND_LOAD:
-      return SpanKind::kLoad;
-    default:
-      return SpanKind::kOther;
-  }
-}
 
 TraceTransfer::Kind KindOf(v1::ChannelKind kind) {
   switch (kind) {
@@ -152,7 +134,7 @@ class TraceBuilder {
         IsOfMicroBatch(action.kind()) ? std::optional(action.micro_batch()) : std::nullopt;
     const uint64_t work_begin = instruction.begin() + instruction.wait();
     AddSpan(SpanKind::kWait, absl::StrCat("wait ", text), action.stage(), instruction.begin(), work_begin, micro_batch);
-    AddSpan(KindOf(action.kind()), text, action.stage(), work_begin, work_begin + instruction.work(), micro_batch,
+    AddSpan(SpanKindOf(action.kind()), text, action.stage(), work_begin, work_begin + instruction.work(), micro_batch,
             /*even_if_empty=*/true);
   }
 
