@@ -12,6 +12,7 @@
 #include "common/clock.h"
 #include "common/mutex.h"
 #include "coordinator/coordinator.h"
+#include "coordinator/service/membership.h"
 #include "coordinator/service/service_options.h"
 #include "coordinator/service/stream_registry.h"
 #include "coordinator/service/stream_writer.h"
@@ -66,10 +67,10 @@ class FollowStream final : public grpc::ServerWriteReactor<Message>,
  private:
   void Follow() {
     const std::weak_ptr<FollowStream> weak = this->weak_from_this();
+    if (membership_.has_left()) return;
     Request request;
     {
       MutexLock lock(mutex_);
-      if (left_) return;
       request = request_;
     }
     const absl::StatusOr<FollowerId> follower = to_.follow(
@@ -82,13 +83,7 @@ class FollowStream final : public grpc::ServerWriteReactor<Message>,
           if (const auto stream = weak.lock()) stream->writer_.End(status);
         });
     if (!follower.ok()) return writer_.End(follower.status());
-    bool left = false;
-    {
-      MutexLock lock(mutex_);
-      left = left_;
-      follower_ = *follower;
-    }
-    if (left) to_.coordinator.Unfollow(*follower);
+    if (!membership_.Join(*follower)) to_.coordinator.Unfollow(*follower);
   }
 
   absl::Status Take(const Message& message) {
@@ -104,24 +99,19 @@ class FollowStream final : public grpc::ServerWriteReactor<Message>,
   }
 
   void FollowAgainWhenThereIsRoom() {
-    if (!writer_.HasRoom()) return;
+    if (!writer_.HasRoom() || membership_.has_left()) return;
     {
       MutexLock lock(mutex_);
-      if (!behind_ || left_) return;
+      if (!behind_) return;
       behind_ = false;
     }
     Begin();
   }
 
   void Leave(const absl::Status& status) {
-    FollowerId follower;
-    {
-      MutexLock lock(mutex_);
-      if (left_) return;
-      left_ = true;
-      follower = follower_;
-    }
-    if (follower != FollowerId()) to_.coordinator.Unfollow(follower);
+    const auto leaving = membership_.Leave();
+    if (!leaving.is_first) return;
+    if (leaving.id.has_value()) to_.coordinator.Unfollow(*leaving.id);
     writer_.Abandon(status);
   }
 
@@ -129,10 +119,9 @@ class FollowStream final : public grpc::ServerWriteReactor<Message>,
   grpc::CallbackServerContext& context_;  // until Finish
   StreamWriter<FollowStream, Message> writer_;
   Mutex mutex_;
-  Request request_ ABSL_GUARDED_BY(mutex_);  // for what has not been taken yet
-  FollowerId follower_ ABSL_GUARDED_BY(mutex_);
+  Request request_ ABSL_GUARDED_BY(mutex_);      // for what has not been taken yet
   bool behind_ ABSL_GUARDED_BY(mutex_) = false;  // forgotten by the coordinator, and to follow again
-  bool left_ ABSL_GUARDED_BY(mutex_) = false;
+  Membership<FollowerId> membership_;
 };
 
 }  // namespace stagecoach

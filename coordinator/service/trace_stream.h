@@ -4,15 +4,15 @@
 #include <grpcpp/server_context.h>
 #include <grpcpp/support/server_callback.h>
 
+#include <cstdint>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/clock.h"
-#include "common/mutex.h"
 #include "coordinator/coordinator.h"
+#include "coordinator/service/membership.h"
 #include "coordinator/service/service_options.h"
 #include "coordinator/service/stream_registry.h"
 #include "coordinator/service/stream_writer.h"
@@ -70,24 +70,13 @@ class TraceStream final : public grpc::ServerWriteReactor<v1::TraceChunk>,
                                                    if (const auto stream = weak.lock()) stream->writer_.End(status);
                                                  }});
     if (!reading.ok()) return writer_.End(reading.status());
-    bool left = false;
-    {
-      MutexLock lock(mutex_);
-      left = left_;
-      reading_ = *reading;
-    }
-    if (left) to_.coordinator.StopReading(*reading);
+    if (!membership_.Join(*reading)) to_.coordinator.StopReading(*reading);
   }
 
   void Leave(const absl::Status& status) {
-    std::optional<uint64_t> reading;
-    {
-      MutexLock lock(mutex_);
-      if (left_) return;
-      left_ = true;
-      reading = reading_;
-    }
-    if (reading.has_value()) to_.coordinator.StopReading(*reading);
+    const Membership<uint64_t>::Leaving leaving = membership_.Leave();
+    if (!leaving.is_first) return;
+    if (leaving.id.has_value()) to_.coordinator.StopReading(*leaving.id);
     writer_.Abandon(status);
   }
 
@@ -95,9 +84,7 @@ class TraceStream final : public grpc::ServerWriteReactor<v1::TraceChunk>,
   grpc::CallbackServerContext& context_;  // until Finish
   const v1::ReadTraceRequest request_;
   StreamWriter<TraceStream, v1::TraceChunk> writer_;
-  Mutex mutex_;
-  std::optional<uint64_t> reading_ ABSL_GUARDED_BY(mutex_);
-  bool left_ ABSL_GUARDED_BY(mutex_) = false;
+  Membership<uint64_t> membership_;
 };
 
 }  // namespace stagecoach
