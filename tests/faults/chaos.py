@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """Kills and stops real processes at random instants, and checks that nothing else breaks. Each round ends with a job that
-succeeds with the digest of a run that nobody disturbed.
+succeeds with the digest of a run that nobody disturbed, which is one of 1f1b whatever the jobs are told with --set.
 
-    chaos.py BINARIES {worker-kill,worker-stop,worker-term,coordinator-kill} [--rounds N] [--seed S]
+    chaos.py BINARIES {worker-kill,worker-stop,worker-term,coordinator-kill} [--rounds N] [--seed S] [--set KEY=VALUE ...]
 
 Prints one line per round and the times at the end. Exit 0: every round was as it must be.
 """
@@ -35,12 +35,12 @@ class Chaos:
         self.duration = 0.0
         for steps in (LONG, SHORT):
             start = time.monotonic()
-            job = self.run_to_end(f"calm-{steps}", steps)
+            job = self.run_to_end(f"calm-{steps}", steps, "parallelism.schedule=1f1b", "parallelism.virtual_stages=1")
             self.digest[steps] = self.expect_success(job)
             self.duration = max(self.duration, time.monotonic() - start)
 
-    def run_to_end(self, name, steps):
-        return self.cluster.wait_for_end(self.cluster.submit(name, steps, self.num_workers))
+    def run_to_end(self, name, steps, *settings):
+        return self.cluster.wait_for_end(self.cluster.submit(name, steps, self.num_workers, *settings))
 
     def expect_success(self, job, steps=None):
         expect(job["state"] == "SUCCEEDED", f"{job['state']} {job['reason']}: {job['message']}")
@@ -179,9 +179,10 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
     arguments = parser.parse_args()
     print(f"{arguments.kind}: {arguments.rounds} rounds, --seed {arguments.seed}", flush=True)
-    with cluster.Cluster(arguments.binaries, arguments.workers) as running:
+    with cluster.Cluster(arguments.binaries, arguments.workers, settings=arguments.settings) as running:
         chaos = Chaos(running, random.Random(arguments.seed), arguments.workers)
         print(f"undisturbed: {chaos.duration:.2f} s", flush=True)
         for number in range(arguments.rounds):

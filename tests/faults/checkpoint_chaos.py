@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Kills workers and coordinators at random instants of jobs that write a checkpoint after every step or two. After each kill every
 checkpoint that is there must verify and be that of its step in a run that nobody disturbed, and a job that resumes must end as that
-run did.
+run did. A job whose worker was killed is resumed in the next of the layouts, each a schedule and a number of workers; that in the last
+one is left alone.
 
-    checkpoint_chaos.py BINARIES [--rounds N] [--seed S]
+    checkpoint_chaos.py BINARIES [--rounds N] [--seed S] [--layouts 1f1b:2,zb_v:2,...]
 
 Prints one line per round, and what was found. Exit 0: every round was as it must be.
 """
@@ -21,13 +22,14 @@ STEPS = 24
 
 
 class CheckpointChaos:
-    def __init__(self, cluster_, rng, num_workers):
+    def __init__(self, cluster_, rng, layouts):
         self.cluster = cluster_
         self.rng = rng
-        self.num_workers = num_workers
+        self.layouts = layouts
         self.num_checkpoints = 0
         start = time.monotonic()
-        self.run_to_success("calm", "calm", "checkpoint.interval_steps=1", "checkpoint.async=false")
+        self.submit("calm", "calm", ("1f1b", 1), "checkpoint.interval_steps=1", "checkpoint.async=false")
+        self.expect_success(self.cluster.wait_for_end("calm"))
         self.duration = time.monotonic() - start
         self.reference = {one["step"]: one["state_digest"] for one in self.checkpoints("calm")}
         expect(sorted(self.reference) == list(range(1, STEPS + 1)), f"checkpoints of steps {sorted(self.reference)}")
@@ -35,14 +37,10 @@ class CheckpointChaos:
     def directory(self, name):
         return self.cluster.directory / "checkpoints" / name
 
-    def submit(self, name, directory, *settings):
-        spec = self.cluster.spec(name, STEPS, self.num_workers)
-        options = [word for setting in (f"checkpoint.dir={self.directory(directory)}", *settings) for word in ("--set", setting)]
-        self.cluster.ask("submit", spec, *options)
-
-    def run_to_success(self, name, directory, *settings):
-        self.submit(name, directory, *settings)
-        self.expect_success(self.cluster.wait_for_end(name))
+    def submit(self, name, directory, layout, *settings):
+        schedule, degree = layout
+        self.cluster.submit(name, STEPS, degree, f"checkpoint.dir={self.directory(directory)}", f"parallelism.schedule={schedule}",
+                            *settings)
 
     def expect_success(self, job):
         expect(job["state"] == "SUCCEEDED", f"{job['state']} {job['reason']}: {job['message']}")
@@ -67,31 +65,48 @@ class CheckpointChaos:
         return [one["step"] for one in found]
 
     def round(self, number):
-        name = f"job-{number}"
+        directory = f"job-{number}"
         settings = [f"checkpoint.interval_steps={self.rng.choice([1, 1, 2])}",
                     f"checkpoint.async={self.rng.choice(['true', 'true', 'false'])}",
                     f"checkpoint.keep_last={self.rng.choice([0, 1, 2])}"]
-        self.submit(name, name, *settings)
+        outcomes = []
+        for attempt, layout in enumerate(self.layouts[:-1]):
+            name = f"{directory}-{attempt}"
+            self.submit(name, directory, layout, f"checkpoint.resume={'auto' if attempt else 'never'}", *settings)
+            outcome, job = self.disturb(name, directory)
+            outcomes.append(outcome)
+            if job["state"] == "SUCCEEDED":
+                return "; ".join(outcomes)
+            expect(job["reason"] == "WorkerLost", f"{job['reason']}: {job['message']}")
+        name = f"{directory}-last"
+        self.submit(name, directory, self.layouts[-1], "checkpoint.resume=auto", *settings)
+        self.expect_success(self.cluster.wait_for_end(name))
+        self.check(directory)
+        return "; ".join(outcomes)
+
+    def disturb(self, name, directory):
+        """What was killed, and how the job ended."""
         time.sleep(self.rng.uniform(0, self.duration))
         victim = self.rng.choice(["coordinator", *self.cluster.workers])
         if victim == "coordinator":
             self.cluster.kill_coordinator()
-            steps = self.check(name)
+            steps = self.check(directory)
             self.cluster.start_coordinator()
-            self.expect_success(self.cluster.wait_for_end(name))
-            self.check(name)
-            return f"coordinator, with checkpoints of steps {steps}"
+            job = self.cluster.wait_for_end(name)
+            self.expect_success(job)
+            self.check(directory)
+            return f"coordinator, with checkpoints of steps {steps}", job
         self.cluster.kill_worker(victim)
-        steps = self.check(name)
+        steps = self.check(directory)
         self.cluster.start_worker(victim)
         job = self.cluster.wait_for_end(name)
-        self.cluster.wait_for_workers(self.num_workers)
-        self.check(name)
-        if job["state"] != "SUCCEEDED":
-            expect(job["reason"] == "WorkerLost", f"{job['reason']}: {job['message']}")
-            self.run_to_success(f"{name}-again", name, "checkpoint.resume=auto", *settings)
-            self.check(name)
-        return f"{victim}, with checkpoints of steps {steps}; {job['state']} after step {job['step']}"
+        self.cluster.wait_for_workers(len(self.cluster.workers))
+        self.check(directory)
+        return f"{victim}, with checkpoints of steps {steps}, {job['state']} after step {job['step']}", job
+
+
+def layouts_of(text):
+    return [(schedule, int(degree)) for schedule, degree in (layout.split(":") for layout in text.split(","))]
 
 
 def main():
@@ -100,10 +115,12 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
+    parser.add_argument("--layouts", type=layouts_of, default=layouts_of("auto:3,auto:3"), help="schedule:workers,...")
+    parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
     arguments = parser.parse_args()
     print(f"{arguments.rounds} rounds, --seed {arguments.seed}", flush=True)
-    with cluster.Cluster(arguments.binaries, arguments.workers) as running:
-        chaos = CheckpointChaos(running, random.Random(arguments.seed), arguments.workers)
+    with cluster.Cluster(arguments.binaries, arguments.workers, settings=arguments.settings) as running:
+        chaos = CheckpointChaos(running, random.Random(arguments.seed), arguments.layouts)
         print(f"undisturbed: {chaos.duration:.2f} s", flush=True)
         for number in range(arguments.rounds):
             print(f"round {number}: {chaos.round(number)}", flush=True)

@@ -28,9 +28,9 @@ checkpoint: {{dir: {directory}/checkpoints/{name}}}
 
 class Cluster:
     """Everything is below a directory of its own; the address is a Unix socket there, so that a coordinator that is started
-    again has the same one."""
+    again has the same one. `settings` (parallelism.schedule=zb_v) are of all jobs."""
 
-    def __init__(self, binaries, num_workers, coordinator_options=(), worker_options=()):
+    def __init__(self, binaries, num_workers, coordinator_options=(), worker_options=(), settings=()):
         self.binaries = pathlib.Path(binaries)
         self.directory = pathlib.Path(tempfile.mkdtemp(prefix="stagecoach-faults-"))
         (self.directory / "text").write_bytes(b"the stage coach rolls over the hills, and the horses are changed\n" * 400)
@@ -42,6 +42,7 @@ class Cluster:
         }
         self.coordinator_options = list(coordinator_options)
         self.worker_options = list(worker_options)
+        self.settings = list(settings)
         self.coordinator = None
         self.workers = {}
         self.start_coordinator()
@@ -112,8 +113,9 @@ class Cluster:
         path.write_text(SPEC.format(name=name, steps=steps, degree=degree, directory=self.directory))
         return path
 
-    def submit(self, name, steps, degree):
-        return self.ask("submit", self.spec(name, steps, degree)).strip()
+    def submit(self, name, steps, degree, *settings):
+        """Later settings win over those of all jobs."""
+        return self.ask("submit", self.spec(name, steps, degree), *set_options([*self.settings, *settings])).strip()
 
     def job(self, name):
         return json.loads(self.ask("get", "job", name, "-o", "json"))
@@ -146,7 +148,8 @@ class Cluster:
         """`submit --follow` as another terminal runs it: what it shows, line by line, ends up in the file it returns."""
         output = open(self.directory / f"{name}.events", "wb")
         process = subprocess.Popen(
-            [self.binaries / "stagecoach", "submit", self.directory / f"{name}.yaml", "--follow", "-o", "jsonl"],
+            [self.binaries / "stagecoach", "submit", self.directory / f"{name}.yaml", "--follow", "-o", "jsonl",
+             *set_options(self.settings)],
             env=self.environment, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.PIPE, text=True)
         output.close()
         return process
@@ -156,6 +159,10 @@ class Cluster:
         objects = [json.loads(line) for line in (self.directory / f"{name}.events").read_text().splitlines()
                    if line.startswith("{")]
         return [each["step"] for each in objects if "loss" in each], objects[-1] if objects else {}
+
+
+def set_options(settings):
+    return [word for setting in settings for word in ("--set", setting)]
 
 
 def resources(pid):
