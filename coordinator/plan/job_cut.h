@@ -21,7 +21,7 @@ struct NamedSchedule {
 
 struct PlanOptions {
   // That `auto` chooses from, those that hold least first. zb_h2 is left out: a step that all stages commit together
-  // gains nothing from it over zb_h1 (docs/decisions/0008-schedule-choice.md has this, and why none is searched for).
+  // gains nothing from it over zb_h1 (docs/decisions/0009-schedule-choice.md has this, and why none is searched for).
   std::vector<NamedSchedule> candidates = {{"1f1b", 1},        {"v_half", 2}, {"zb_h1", 1},      {"interleaved", 2},
                                            {"interleaved", 4}, {"zb_v", 2},   {"dualpipe_v", 2}, {"gpipe", 1}};
 };
