@@ -1,5 +1,6 @@
 #include "client/commands/follow.h"
 
+#include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -11,6 +12,13 @@ namespace stagecoach {
 namespace {
 
 constexpr absl::Duration kPoll = absl::Milliseconds(100);
+
+// What whoever follows a job must not miss, though the job goes on. Empty: nothing.
+std::string WorthTelling(const v1::EventNote& note) {
+  if (note.reason() == "CheckpointFailed") return absl::StrCat("checkpoint failed: ", note.message());
+  if (note.reason() == "JobResumed") return absl::StrCat("resumed ", note.message());
+  return "";
+}
 
 }  // namespace
 
@@ -29,6 +37,7 @@ absl::StatusOr<bool> FollowToEnd(JobFeed& feed, JobReport& report, const std::fu
       report.OnNote(absl::StrCat(merger.num_missing(), " step(s) are no longer kept, and are not shown"));
     }
     for (const v1::StepEvent& step : steps) report.OnStep(step);
+    if (const std::string note = WorthTelling((*event)->note()); !note.empty()) report.OnNote(note);
     if ((*event)->has_status()) report.OnStatus((*event)->status());
   }
   return true;

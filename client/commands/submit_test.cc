@@ -164,6 +164,22 @@ TEST_F(SubmitTest, AnInterruptDetaches) {
   EXPECT_THAT(service_.calls().changes, SizeIs(0));
 }
 
+TEST_F(SubmitTest, FollowTellsOfCheckpointsThatFailAndOfWhereTheJobResumed) {
+  const auto add_note = [&](const std::string& reason, const std::string& message) {
+    v1::JobEvent event;
+    event.mutable_note()->set_reason(reason);
+    event.mutable_note()->set_message(message);
+    service_.AddEvent("gpt", event);
+  };
+  add_note("JobResumed", "from step 4 in /checkpoints; newer ones do not verify");
+  add_note("EpochStarted", "epoch 7");
+  add_note("CheckpointFailed", "step 5: no space");
+  AddStatus("gpt", v1::JOB_STATE_SUCCEEDED);
+  const std::string told = Run({"submit", SpecFile(), "--follow"}).err;
+  EXPECT_THAT(told, AllOf(HasSubstr("resumed from step 4 in /checkpoints; newer ones do not verify\n"),
+                          HasSubstr("checkpoint failed: step 5: no space\n"), Not(HasSubstr("epoch 7"))));
+}
+
 TEST_F(SubmitTest, EventsThatAreNoLongerKeptAreMentioned) {
   v1::JobEvent event;
   event.set_num_missing(17);
