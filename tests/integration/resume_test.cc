@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <random>
 #include <string>
 #include <vector>
@@ -17,6 +18,8 @@ namespace {
 
 constexpr uint64_t kSteps = 12;
 constexpr uint32_t kMaxWorkers = 4;
+constexpr uint32_t kNumBlocks = 8;  // for two stages on each worker
+constexpr std::array kSchedules = {"gpipe", "1f1b", "zb_h1", "zb_h2", "interleaved", "zb_v", "v_half", "dualpipe_v"};
 
 class ResumeTest : public testing::TestWithParam<uint64_t> {
  protected:
@@ -25,6 +28,7 @@ class ResumeTest : public testing::TestWithParam<uint64_t> {
     training.set_steps(kSteps);
     training.set_global_batch_size(Below(4) * training.micro_batch_size() + training.micro_batch_size());
     v1::ModelConfig& config = *job_.spec().mutable_model()->mutable_config();
+    config.set_num_hidden_layers(kNumBlocks);
     config.set_tie_word_embeddings(Below(2) == 0);
     const double dropout = Below(2) == 0 ? 0 : 0.1;
     config.set_embd_pdrop(dropout);
@@ -37,13 +41,14 @@ class ResumeTest : public testing::TestWithParam<uint64_t> {
   // At a cut, with a schedule and checkpoints that are all left to chance.
   EmbeddedJob::Result RunSomehow(uint64_t steps, const std::string& resume) {
     job_.spec().mutable_training()->set_steps(steps);
-    job_.spec().mutable_parallelism()->set_schedule(Below(2) == 0 ? "gpipe" : "1f1b");
+    job_.spec().mutable_parallelism()->set_schedule(kSchedules[Below(kSchedules.size())]);
     v1::CheckpointSpec& checkpoint = *job_.spec().mutable_checkpoint();
     checkpoint.set_resume(resume);
     checkpoint.set_interval_steps(1 + Below(3));
     checkpoint.set_async(Below(2) == 0);
     const auto workers = static_cast<uint32_t>(1 + Below(kMaxWorkers));
-    SCOPED_TRACE(absl::StrCat("to step ", steps, " on ", workers, " workers, resume ", resume));
+    SCOPED_TRACE(absl::StrCat("to step ", steps, " on ", workers, " workers with ",
+                              job_.spec().parallelism().schedule(), ", resume ", resume));
     const EmbeddedJob::Result result = job_.Run(workers);
     EXPECT_EQ(result.job.status().state(), v1::JOB_STATE_SUCCEEDED) << result.job.status().message();
     return result;
