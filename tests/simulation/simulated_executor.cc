@@ -11,6 +11,7 @@ namespace stagecoach::simulation {
 namespace {
 
 constexpr uint64_t kShardBytes = 1 << 16;
+constexpr absl::Duration kSlowLayer = absl::Seconds(6);  // at most
 constexpr absl::Duration kConnectPoll = absl::Milliseconds(5);
 
 const SimulatedStageState& AsSimulated(const StageState& state) {
@@ -161,6 +162,33 @@ void SimulatedExecutor::OpenEpoch(std::shared_ptr<const v1::AssignStages> assign
         to_.data.Close(epoch_->transport, /*silent=*/false);
         if (run_ != nullptr) run_->Interrupt(reason);
       });
+}
+
+void SimulatedExecutor::Begin(MeasureCommand& command) {
+  auto measured = std::make_shared<v1::LayersMeasured>();
+  measured->set_attempt(command.order.attempt());
+  Later(absl::Milliseconds(1), [this, measured] { MeasureNext(measured); });
+}
+
+// Some layers take longer than the coordinator waits, and some cannot be measured.
+void SimulatedExecutor::MeasureNext(const std::shared_ptr<v1::LayersMeasured>& measured) {
+  if (!interrupts_.Check(current_->generation).ok()) {
+    to_.world.Cover("a measurement was ended");
+    return Answer(ReleasedReply{});
+  }
+  const v1::MeasureLayers& order = std::get<MeasureCommand>(current_->body).order;
+  if (measured->layers_size() == order.layers_size()) {
+    to_.world.Cover("layers were measured");
+    v1::WorkerMessage message;
+    *message.mutable_layers_measured() = *measured;
+    return Answer(std::move(message));
+  }
+  const bool is_slow = to_.world.random.Chance(0.02);
+  Later(is_slow ? kSlowLayer : absl::Milliseconds(100), [this, measured] {
+    v1::LayerSeconds& seconds = *measured->add_layers();
+    if (!to_.world.random.Chance(0.05)) seconds.set_forward(1e-3);
+    MeasureNext(measured);
+  });
 }
 
 void SimulatedExecutor::Begin(ConnectCommand& /*command*/) {

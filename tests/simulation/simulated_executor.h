@@ -87,6 +87,8 @@ class SimulatedExecutor {
   void Begin(CommitCommand& command);
   void Begin(WriteShardCommand& command);
   void Begin(AbortCommand& command);
+  void Begin(MeasureCommand& command);
+  void MeasureNext(const std::shared_ptr<v1::LayersMeasured>& measured);
   absl::Status Prepare(const PrepareCommand& command);
   void OpenEpoch(std::shared_ptr<const v1::AssignStages> assignment);
   void PollConnect();

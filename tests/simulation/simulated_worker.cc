@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "worker/agent/report_messages.h"
+#include "worker/profile/layer_measurement.h"
 
 namespace stagecoach::simulation {
 namespace {
@@ -240,6 +241,8 @@ void SimulatedWorker::Handle(v1::CoordinatorMessage& message) {
       return HandleAbort(message.fence(), message.abort());
     case v1::CoordinatorMessage::kRelease:
       return HandleRelease(message.fence());
+    case v1::CoordinatorMessage::kMeasureLayers:
+      return HandleMeasure(message.fence(), *message.mutable_measure_layers());
     default:
       return HandleOrder(message);
   }
@@ -251,6 +254,7 @@ void SimulatedWorker::HandleWelcome(const v1::Welcome& welcome) {
   if (!rules_.is_up()) return;
   while (!unsent_.empty() && TrySend(unsent_.front())) unsent_.pop_front();
   executor_.interrupts().SetLeaseEnd(rules_.lease_end());
+  EndMeasurement();
   SendLeaving();
   SubmitNext();
 }
@@ -288,11 +292,26 @@ void SimulatedWorker::HandleAbort(const v1::Fence& fence, const v1::Abort& abort
 }
 
 void SimulatedWorker::HandleRelease(const v1::Fence& fence) {
+  if (fence.job().empty()) return EndMeasurement();
   if (!holds_job_ || fence.job() != filter_.job().value()) return NoteEndOfOtherJob(fence);
   BeginGeneration("the job was released");
   filter_.Adopt(filter_.job(), Epoch(fence.epoch()));
   SetJob(false);
   Submit(fence, ReleaseCommand{});
+}
+
+void SimulatedWorker::HandleMeasure(const v1::Fence& fence, v1::MeasureLayers& order) {
+  if (holds_job_) {
+    v1::WorkerMessage message = ToMessage(MeasuredReply{NothingMeasured(order, "it holds a job")});
+    *message.mutable_fence() = filter_.FenceOf(JobId(fence.job()), Epoch(fence.epoch()));
+    return Send(std::move(message));
+  }
+  BeginGeneration("others are to be measured");
+  Submit(fence, MeasureCommand{std::move(order)});
+}
+
+void SimulatedWorker::EndMeasurement() {
+  if (!holds_job_) BeginGeneration("what was measured is not needed any more");
 }
 
 void SimulatedWorker::NoteEndOfOtherJob(const v1::Fence& fence) {
@@ -329,6 +348,8 @@ void SimulatedWorker::HandleOrder(v1::CoordinatorMessage& message) {
 void SimulatedWorker::HandleReply(const SimulatedExecutor::Reply& reply) {
   const bool is_late = reply.generation != generation_;
   if (std::holds_alternative<ReleasedReply>(reply.body) || (is_late && !MustBeTold(reply))) return;
+  const auto* answer = std::get_if<v1::WorkerMessage>(&reply.body);
+  if (answer != nullptr && answer->has_layers_measured() && !rules_.is_up()) return;
   const auto* failure = std::get_if<ExecutorFailure>(&reply.body);
   v1::WorkerMessage message = failure != nullptr ? ToMessage(*failure) : std::get<v1::WorkerMessage>(reply.body);
   *message.mutable_fence() = filter_.FenceOf(reply.fence.job, reply.fence.epoch);

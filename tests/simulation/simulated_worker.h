@@ -63,6 +63,8 @@ class SimulatedWorker {
   void HandleAssign(const v1::Fence& fence, v1::AssignStages& assignment);
   void HandleAbort(const v1::Fence& fence, const v1::Abort& abort);
   void HandleRelease(const v1::Fence& fence);
+  void HandleMeasure(const v1::Fence& fence, v1::MeasureLayers& order);
+  void EndMeasurement();
   void NoteEndOfOtherJob(const v1::Fence& fence);
   void HandleOrder(v1::CoordinatorMessage& message);
   void HandleReply(const SimulatedExecutor::Reply& reply);

@@ -9,6 +9,7 @@
 #include "common/log.h"
 #include "worker/agent/report_messages.h"
 #include "worker/agent/trace_messages.h"
+#include "worker/profile/layer_measurement.h"
 
 namespace stagecoach {
 namespace {
@@ -214,6 +215,8 @@ void Agent::Handle(v1::CoordinatorMessage message) {
       return HandleRelease(message.fence());
     case v1::CoordinatorMessage::kReadTrace:
       return HandleReadTrace(message.read_trace());
+    case v1::CoordinatorMessage::kMeasureLayers:
+      return HandleMeasure(message.fence(), *message.mutable_measure_layers());
     default:
       return HandleOrder(message);
   }
@@ -224,6 +227,7 @@ void Agent::HandleWelcome(const v1::Welcome& welcome) {
   keeper_.OnWelcome(welcome);
   if (!keeper_.is_up()) return;
   executor_.interrupts().SetLeaseEnd(keeper_.lease_end());
+  EndMeasurement();  // the coordinator asks again, if it still wants to know
   SendLeaving();
   if (unsent_shard_) Handle(*std::exchange(unsent_shard_, std::nullopt));
   BeginAwaitedWrite();
@@ -285,6 +289,7 @@ void Agent::HandleAbort(const v1::Fence& fence, const v1::Abort& abort) {
 }
 
 void Agent::HandleRelease(const v1::Fence& fence) {
+  if (fence.job().empty()) return EndMeasurement();
   if (!holds_job_ || fence.job() != filter_.job().value()) return NoteEndOfOtherJob(fence);
   spdlog::info("worker {}: job {} is released", options_.worker.value(), fence.job());
   BeginGeneration("the job was released");
@@ -300,6 +305,24 @@ void Agent::HandleReadTrace(const v1::ReadTrace& order) {
     *message.mutable_fence() = filter_.FenceOf(JobId(), Epoch());
     keeper_.Send(std::move(message));
   }
+}
+
+// The worker is no member of the job yet: its epoch stays what it was. Whatever takes its place, an order to measure
+// included, ends it.
+void Agent::HandleMeasure(const v1::Fence& fence, v1::MeasureLayers& order) {
+  if (holds_job_) {
+    v1::WorkerMessage message =
+        ToMessage(MeasuredReply{NothingMeasured(order, absl::StrCat("it holds job ", filter_.job().value()))});
+    *message.mutable_fence() = filter_.FenceOf(JobId(fence.job()), Epoch(fence.epoch()));
+    return keeper_.Send(std::move(message));
+  }
+  spdlog::info("worker {}: measures {} layers for job {}", options_.worker.value(), order.layers_size(), fence.job());
+  BeginGeneration("others are to be measured");
+  Submit(fence, MeasureCommand{std::move(order)});
+}
+
+void Agent::EndMeasurement() {
+  if (!holds_job_) BeginGeneration("what was measured is not needed any more");
 }
 
 void Agent::NoteEndOfOtherJob(const v1::Fence& fence) {

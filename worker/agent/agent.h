@@ -35,8 +35,8 @@ struct AgentStatus {
 // coordinator (SessionKeeper) and does what the coordinator's messages say (worker.proto), in their order and one at a
 // time. Four threads: one reads the session into the inbox; the agent's own is a state machine over the inbox and the
 // clock, and never waits for a device, a peer or a file; the executor's has the device and answers into the inbox; one
-// writes snapshots, beside what the executor does. Only Abort, Release and a new AssignStages overtake what is under
-// way. Without a session what is under way goes on and
+// writes snapshots, beside what the executor does. Only Abort, Release and a new AssignStages or MeasureLayers overtake
+// what is under way. Without a session what is under way goes on and
 // nothing else is started; without a lease it is interrupted. Public methods: any thread.
 class Agent {
  public:
@@ -81,6 +81,8 @@ class Agent {
   void HandleAbort(const v1::Fence& fence, const v1::Abort& abort);
   void HandleRelease(const v1::Fence& fence);
   void HandleReadTrace(const v1::ReadTrace& order);
+  void HandleMeasure(const v1::Fence& fence, v1::MeasureLayers& order);
+  void EndMeasurement();
   // That the worker does not hold: what was under way of it may still come.
   void NoteEndOfOtherJob(const v1::Fence& fence);
   // Of the epoch assigned; Commit of the job held.

@@ -22,6 +22,7 @@
 #include "worker/device/device_factory.h"
 #include "worker/model/stage.h"
 #include "worker/model/stage_state.h"
+#include "worker/profile/layer_profiler.h"
 #include "worker/transport/transport.h"
 
 namespace stagecoach {
@@ -57,6 +58,7 @@ struct AgentOptions {
   BatchSourceFactory batch_source_factory{};
   StageStateFactory stage_state_factory{};
   StageFactory stage_factory{};
+  LayerProfilerFactory layer_profiler_factory{};
   StateRestorer state_restorer = RestoreStates;
   FileSystem& files = FileSystem::Posix();
 

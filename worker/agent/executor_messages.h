@@ -39,13 +39,18 @@ struct AbortCommand {
   v1::CommitRecord last_commit;
 };
 struct ReleaseCommand {};
+// Of a worker that holds no job.
+struct MeasureCommand {
+  v1::MeasureLayers order;
+};
 
 struct ExecutorCommand {
-  // Counts assignments and aborts, so that the answer to what was asked before one of them is known as late.
+  // Counts assignments, aborts and orders to measure, so that the answer to what was asked before one of them is known
+  // as late.
   uint64_t generation = 0;
   TransportFence fence;  // of the message that asked: what its answer carries, whatever has come since
   std::variant<ReleaseCommand, PrepareCommand, ConnectCommand, RunCommand, CommitCommand, WriteShardCommand,
-               AbortCommand>
+               AbortCommand, MeasureCommand>
       body;
 };
 
@@ -83,6 +88,10 @@ struct AbortedReply {
   Step prepared_step;
 };
 
+struct MeasuredReply {
+  v1::LayersMeasured measured;
+};
+
 // There is no shard, and all else goes on.
 struct ShardFailure {
   absl::Status status;
@@ -101,7 +110,7 @@ struct ExecutorReply {
   TransportFence fence{};   // of the command
   bool is_verdict = false;  // the command carried one: its failure matters even when late
   std::variant<ReleasedReply, PreparedReply, ConnectedReply, RanReply, AppliedReply, ShardReply, ShardFailure,
-               AbortedReply, ExecutorFailure>
+               AbortedReply, MeasuredReply, ExecutorFailure>
       body{};
 };
 

@@ -5,12 +5,14 @@
 #include <string>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "common/check.h"
 #include "common/log.h"
 #include "common/snapshots.h"
 #include "common/status_macros.h"
 #include "worker/checkpoint/shard_writer.h"
 #include "worker/checkpoint/state_source.h"
+#include "worker/profile/layer_measurement.h"
 
 namespace stagecoach {
 namespace {
@@ -274,6 +276,31 @@ ExecutorThread::ReplyBody ExecutorThread::Execute(const ExecutorCommand& /*comma
     return ExecutorFailure{applied, Step(abort.last_commit.step()), ""};
   }
   return AbortedReply{.applied_step = held_.applied_step(), .prepared_step = held_.prepared_step()};
+}
+
+// Of what was interrupted nobody waits for an answer.
+ExecutorThread::ReplyBody ExecutorThread::Execute(const ExecutorCommand& command, MeasureCommand& measure) {
+  absl::StatusOr<v1::LayersMeasured> measured = Measure(command, measure.order);
+  if (const absl::Status interrupt = interrupts_.Check(command.generation); !interrupt.ok()) return ReleasedReply{};
+  if (measured.ok()) return MeasuredReply{*std::move(measured)};
+  return MeasuredReply{NothingMeasured(measure.order, measured.status().message())};
+}
+
+// On a device of its own, which is gone when the answer is there.
+absl::StatusOr<v1::LayersMeasured> ExecutorThread::Measure(const ExecutorCommand& command,
+                                                           const v1::MeasureLayers& order) {
+  STAGECOACH_RETURN_IF_ERROR(interrupts_.Check(command.generation));
+  if (order.threads() == 0 || order.threads() > options_.max_threads) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("the job wants ", order.threads(), " threads, this worker has ", options_.max_threads));
+  }
+  if (!options_.layer_profiler_factory) return absl::UnimplementedError("this worker does not measure");
+  STAGECOACH_ASSIGN_OR_RETURN(const std::unique_ptr<Device> device,
+                              options_.device_factory(DeviceOptions{.threads = static_cast<int>(order.threads())}));
+  const std::unique_ptr<LayerProfiler> profiler = options_.layer_profiler_factory(
+      {.device = *device, .clock = options_.clock, .memory_bytes = options_.memory_bytes});
+  return MeasureAll(order, *profiler, options_.clock,
+                    [this, &command] { return interrupts_.Check(command.generation); });
 }
 
 }  // namespace stagecoach

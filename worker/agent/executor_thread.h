@@ -41,9 +41,9 @@ class ExecutorThread {
   // a ShardReply or a ShardFailure, once. Errors of SnapshotWriter::Write.
   absl::Status WriteSnapshot(uint64_t generation, const TransportFence& fence, const v1::WriteCheckpoint& order);
 
-  // Commands of the generations interrupted that prepare, connect, run or write return within 100 ms (building a state
-  // and writing a shard: after the tensor or the piece under way), or fail when they come. Commits go on: applying
-  // cannot be cancelled.
+  // Commands of the generations interrupted that prepare, connect, run, measure or write return within 100 ms (building
+  // a state, measuring and writing a shard: after the tensor, the call or the piece under way), or fail when they come.
+  // Commits go on: applying cannot be cancelled.
   Interrupts& interrupts() { return interrupts_; }
 
   // Where the program is that runs; none: none runs.
@@ -69,7 +69,9 @@ class ExecutorThread {
   ReplyBody Execute(const ExecutorCommand& command, CommitCommand& commit);
   ReplyBody Execute(const ExecutorCommand& command, WriteShardCommand& write);
   ReplyBody Execute(const ExecutorCommand& command, AbortCommand& abort);
+  ReplyBody Execute(const ExecutorCommand& command, MeasureCommand& measure);
 
+  absl::StatusOr<v1::LayersMeasured> Measure(const ExecutorCommand& command, const v1::MeasureLayers& order);
   absl::StatusOr<PreparedReply> Prepare(const ExecutorCommand& command, PrepareCommand& prepare);
   absl::StatusOr<AppliedReply> Commit(const v1::CommitStep& commit);
   absl::Status AddDigests(AppliedReply& reply);

@@ -143,6 +143,13 @@ v1::WorkerMessage ToMessage(const AbortedReply& reply) {
   return message;
 }
 
+v1::WorkerMessage ToMessage(const MeasuredReply& reply) {
+  v1::WorkerMessage message;
+  *message.mutable_layers_measured() = reply.measured;
+  message.mutable_layers_measured()->set_message(ValidUtf8(reply.measured.message(), kMaxMessageBytes));
+  return message;
+}
+
 v1::WorkerMessage ToMessage(const ExecutorFailure& failure) {
   v1::WorkerMessage message;
   message.mutable_failure()->set_code(static_cast<int32_t>(failure.status.code()));

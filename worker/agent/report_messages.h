@@ -20,6 +20,7 @@ v1::WorkerMessage ToMessage(const AppliedReply& reply);
 v1::WorkerMessage ToMessage(const ShardReply& reply);
 v1::WorkerMessage ToMessage(const ShardFailure& failure);
 v1::WorkerMessage ToMessage(const AbortedReply& reply);
+v1::WorkerMessage ToMessage(const MeasuredReply& reply);
 v1::WorkerMessage ToMessage(const ExecutorFailure& failure);
 
 }  // namespace stagecoach

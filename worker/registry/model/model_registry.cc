@@ -9,6 +9,8 @@
 #include "worker/model/simulated_stage.h"
 #include "worker/model/stage_state.h"
 #include "worker/model/stage_timer.h"
+#include "worker/profile/device_layer_profiler.h"
+#include "worker/profile/simulated_layer_profiler.h"
 
 namespace stagecoach {
 
@@ -21,6 +23,9 @@ void UseModels(AgentOptions& options) {
   options.stage_factory = [](Device& device, const v1::JobSpec& spec, const v1::ModelGraph& graph, LayerIndex first,
                              LayerIndex last, const StageState& state) -> absl::StatusOr<std::unique_ptr<Stage>> {
     return LayeredStage::Create(device, spec, graph, first, last, state);
+  };
+  options.layer_profiler_factory = [](const ProfilerContext& context) -> std::unique_ptr<LayerProfiler> {
+    return std::make_unique<DeviceLayerProfiler>(context);
   };
 }
 
@@ -36,6 +41,9 @@ void UseSimulatedStages(AgentOptions& options, const SimulatedCosts& costs) {
         "forward, {} s backward for its input and {} s for its weights",
         first.value(), last.value(), costs.forward, costs.backward_input, costs.backward_weight);
     return SimulatedStage::Create(costs, StageTimer::Real(), device, graph, first, last);
+  };
+  options.layer_profiler_factory = [costs](const ProfilerContext& /*context*/) -> std::unique_ptr<LayerProfiler> {
+    return std::make_unique<SimulatedLayerProfiler>(costs);
   };
 }
 
