@@ -1,6 +1,9 @@
 #include "coordinator/plan/cost_model.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <string>
 
 #include "common/snapshots.h"
 #include "coordinator/plan/layer_loads.h"
@@ -31,6 +34,29 @@ std::vector<LayerSeconds> AnalyticSeconds(const v1::ModelGraph& graph, const Wor
     const v1::LayerCost& cost = layer.cost();
     seconds.push_back(
         {time(cost.forward_flops()), time(cost.backward_input_flops()), time(cost.backward_weight_flops())});
+  }
+  return seconds;
+}
+
+ModelSeconds KnownSeconds(const v1::ModelGraph& graph, const WorkerProfile& worker) {
+  ModelSeconds seconds{.layers = AnalyticSeconds(graph, worker), .all_measured = worker.measured != nullptr};
+  if (worker.measured == nullptr) return seconds;
+  std::vector<std::optional<LayerSeconds>> measured;
+  double analytic_sum = 0;
+  double measured_sum = 0;
+  for (int i = 0; i < graph.layers_size(); ++i) {
+    const std::string shape = LayerShape(graph.layers(i), graph.seq_len());
+    measured.push_back(worker.measured->Estimate(shape, graph.micro_batch_size()));
+    if (!measured.back().has_value()) continue;
+    analytic_sum += seconds.layers[static_cast<size_t>(i)].total();
+    measured_sum += measured.back()->total();
+  }
+  const double scale = analytic_sum > 0 && measured_sum > 0 ? measured_sum / analytic_sum : 1;
+  for (size_t i = 0; i < measured.size(); ++i) {
+    LayerSeconds& layer = seconds.layers[i];
+    seconds.all_measured = seconds.all_measured && measured[i].has_value();
+    layer = measured[i].value_or(
+        LayerSeconds{layer.forward * scale, layer.backward_input * scale, layer.backward_weight * scale});
   }
   return seconds;
 }

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "coordinator/plan/layer_costs.h"
 #include "coordinator/plan/partition_problem.h"
 #include "coordinator/plan/worker_profile.h"
 #include "coordinator/program/stage_memory.h"
@@ -13,15 +14,15 @@
 
 namespace stagecoach {
 
-// Seconds of a full micro-batch in one layer.
-struct LayerSeconds {
-  double forward = 0;
-  double backward_input = 0;
-  double backward_weight = 0;
-};
-
 // From the FLOPs of a graph's layers. [num_layers]
 std::vector<LayerSeconds> AnalyticSeconds(const v1::ModelGraph& graph, const WorkerProfile& worker);
+
+struct ModelSeconds {
+  std::vector<LayerSeconds> layers;  // [num_layers]
+  bool all_measured = false;
+};
+// What was measured on the worker; the other layers' FLOPs, at the rate that those measured were done at.
+ModelSeconds KnownSeconds(const v1::ModelGraph& graph, const WorkerProfile& worker);
 
 // What a specification says about the state of the stages.
 StateOptions StateOptionsOf(const v1::JobSpec& spec);

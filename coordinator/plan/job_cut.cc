@@ -114,7 +114,9 @@ absl::StatusOr<JobRequest> JobRequestOf(const v1::JobSpec& spec, const std::vect
   STAGECOACH_ASSIGN_OR_RETURN(const size_t num_workers, NumWorkers(parallelism, workers.size()));
   STAGECOACH_ASSIGN_OR_RETURN(request.cut.num_micro_batches, NumMicroBatches(spec));
   STAGECOACH_ASSIGN_OR_RETURN(request.cut.graph, BuildModelGraph(spec));
-  request.cut.seconds = AnalyticSeconds(request.cut.graph, workers.front());
+  ModelSeconds seconds = KnownSeconds(request.cut.graph, workers.front());
+  request.cut.seconds = std::move(seconds.layers);
+  request.measured_costs = seconds.all_measured;
   request.cut.state = StateOptionsOf(spec);
   request.cut.partition = parallelism.partition();
   request.cut.workers.assign(workers.begin(), workers.begin() + static_cast<std::ptrdiff_t>(num_workers));
@@ -128,6 +130,7 @@ absl::StatusOr<JobCut> CutJob(const v1::JobSpec& spec, const std::vector<WorkerP
   JobCut cut;
   STAGECOACH_ASSIGN_OR_RETURN(cut.choice, ChooseSchedule(request.cut, request.schedules));
   cut.graph = std::move(request.cut.graph);
+  cut.measured_costs = request.measured_costs;
   return cut;
 }
 

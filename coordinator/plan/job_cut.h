@@ -30,6 +30,7 @@ struct PlanOptions {
 struct JobRequest {
   CutRequest cut;
   std::vector<ScheduleOption> schedules;  // at least one
+  bool measured_costs = false;            // of all layers
 };
 // With parallelism.schedule auto: the candidates that run with the stages that are asked for, by number or as a list,
 // and with the number of micro-batches. One worker has no bubble to fill: it has those with one stage only.
@@ -40,6 +41,7 @@ absl::StatusOr<JobRequest> JobRequestOf(const v1::JobSpec& spec, const std::vect
 struct JobCut {
   v1::ModelGraph graph;
   ScheduleChoice choice;
+  bool measured_costs = false;  // of all layers
 };
 
 // Pure. Errors: those of PlanJob; that of a job that does not fit says so and no more: see DoesNotFit.

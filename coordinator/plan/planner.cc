@@ -134,6 +134,7 @@ absl::StatusOr<PlannedJob> PlanJobWith(const v1::JobSpec& spec, const std::vecto
   if (absl::IsResourceExhausted(choice.status())) return DoesNotFit(spec, workers, options, choice.status());
   STAGECOACH_RETURN_IF_ERROR(choice.status());
   FillCandidates(choice->candidates, job);
+  job.plan.set_measured_costs(request.measured_costs);
   STAGECOACH_RETURN_IF_ERROR(VerifyJob(job, workers));
   return job;
 }

@@ -3,16 +3,19 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/layer_memory.h"
+#include "coordinator/plan/layer_costs.h"
 #include "coordinator/program/lowering.h"
 #include "coordinator/schedule/schedule.h"
 #include "coordinator/schedule/stage_placement.h"
 #include "coordinator/spec/job_spec_parser.h"
+#include "coordinator/spec/model_graph.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -41,6 +44,29 @@ uint64_t MostNeeded(const PlannedJob& job) {
   std::vector<uint64_t> needed(job.programs.size());
   for (const v1::StagePlan& stage : job.plan.stages()) needed[stage.worker_rank()] += stage.memory_bytes().total();
   return *std::max_element(needed.begin(), needed.end());
+}
+
+TEST(PlannerTest, TakesMeasuredCostsWhereTheyAreKnown) {
+  const v1::JobSpec spec = TinySpec();
+  const v1::ModelGraph graph = *BuildModelGraph(spec);
+  LayerCosts costs;
+  for (const v1::LayerSpec& layer : graph.layers()) {
+    const bool is_head = layer.kind() == v1::LAYER_KIND_LANGUAGE_MODEL_HEAD;
+    const double seconds = is_head ? 8e-3 : 1e-3;
+    costs.Add(LayerShape(layer, graph.seq_len()), graph.micro_batch_size(), {seconds, seconds, seconds});
+  }
+  std::vector<WorkerProfile> workers = Workers(2);
+  const absl::StatusOr<PlannedJob> analytic = PlanJob(spec, workers);
+  for (WorkerProfile& worker : workers) worker.measured = std::make_shared<const LayerCosts>(costs);
+  const absl::StatusOr<PlannedJob> measured = PlanJob(spec, workers);
+  ASSERT_TRUE(analytic.ok() && measured.ok()) << measured.status();
+  EXPECT_FALSE(analytic->plan.measured_costs());
+  EXPECT_TRUE(measured->plan.measured_costs());
+  double forward = 0;
+  for (const v1::StagePlan& stage : measured->plan.stages()) forward += stage.forward_seconds();
+  EXPECT_NEAR(forward, 18e-3 + 8e-3, 1e-9);
+  // A head that takes as long as eight blocks gets fewer of them.
+  EXPECT_GT(measured->plan.stages(0).last_layer(), analytic->plan.stages(0).last_layer());
 }
 
 TEST(PlannerTest, PlansTheTinyExampleOverAnyNumberOfWorkers) {

@@ -2,11 +2,15 @@
 #define STAGECOACH_COORDINATOR_PLAN_WORKER_PROFILE_H_
 
 #include <cstdint>
+#include <memory>
+
+#include "coordinator/plan/layer_costs.h"
 
 namespace stagecoach {
 
 // What a plan reckons a worker to do with the job's threads. The figures are those of one core of a present server
-// processor until something is measured; they order plans, and predict a step to within a small factor.
+// processor; they order plans, and predict a step to within a small factor. Times of layers that were measured take the
+// place of those that follow from FLOPs.
 struct WorkerProfile {
   double flops_per_second = 5e10;
   uint64_t memory_bytes = 0;  // 0: no limit
@@ -17,6 +21,7 @@ struct WorkerProfile {
   // Of a tensor from one worker to another.
   double hop_seconds = 5e-5;
   double hop_bytes_per_second = 2e9;
+  std::shared_ptr<const LayerCosts> measured = nullptr;  // null: nothing
 };
 
 }  // namespace stagecoach

@@ -1,0 +1,45 @@
+#include "coordinator/plan/layer_calls.h"
+
+#include <cstdint>
+#include <set>
+#include <utility>
+
+#include "absl/status/statusor.h"
+#include "coordinator/spec/model_graph.h"
+
+namespace stagecoach {
+namespace {
+
+// Names stay, for people.
+v1::LayerCall CallOf(const v1::LayerSpec& layer, const v1::ModelGraph& graph) {
+  v1::LayerCall call;
+  *call.mutable_layer() = layer;
+  call.mutable_layer()->clear_cost();
+  call.set_seq_len(graph.seq_len());
+  call.set_micro_batch_size(graph.micro_batch_size());
+  return call;
+}
+
+void AddUnknown(const v1::ModelGraph& graph, const LayerCosts* known, std::vector<ShapedCall>& calls) {
+  std::set<std::string> seen;
+  for (const v1::LayerSpec& layer : graph.layers()) {
+    std::string shape = LayerShape(layer, graph.seq_len());
+    if (!seen.insert(shape).second) continue;
+    if (known != nullptr && known->Find(shape, graph.micro_batch_size()) != nullptr) continue;
+    calls.push_back({std::move(shape), CallOf(layer, graph)});
+  }
+}
+
+}  // namespace
+
+bool WantsMeasuredCosts(const v1::JobSpec& spec) { return spec.parallelism().costs() == "measured"; }
+
+std::vector<ShapedCall> UnknownCalls(const v1::JobSpec& spec, const LayerCosts* known) {
+  std::vector<ShapedCall> calls;
+  if (!WantsMeasuredCosts(spec)) return calls;
+  const absl::StatusOr<v1::ModelGraph> graph = BuildModelGraph(spec);
+  if (graph.ok()) AddUnknown(*graph, known, calls);
+  return calls;
+}
+
+}  // namespace stagecoach
