@@ -97,6 +97,8 @@ void PrintPlan(const PlannedJob& job) {
       "mean\n",
       plan.schedule(), plan.num_micro_batches(), plan.step_seconds(), plan.lower_bound_seconds(),
       plan.bubble_ratio() * 100, plan.partition_imbalance_ratio());
+  // There is no worker to ask.
+  std::cout << "  costs                 by FLOPs and a usual rate\n";
   PrintAdvice(job);
   PrintCandidates(plan);
   std::cout << "\n" << TimelineText(job.cut.timeline, 110);

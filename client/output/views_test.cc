@@ -104,6 +104,16 @@ TEST(JobViewTest, TextNamesTheRootCauseFirstByWorker) {
   EXPECT_THAT(text, Not(HasSubstr("Digest")));
 }
 
+TEST(JobViewTest, TextSaysWhichCostsThePlanWasMadeWith) {
+  v1::Job job = RunningJob();
+  EXPECT_THAT(JobText(job, absl::Now(), false), HasSubstr("Costs:        by FLOPs\n"));
+  job.mutable_plan()->set_measured_costs(true);
+  EXPECT_THAT(JobText(job, absl::Now(), false), HasSubstr("Costs:        measured on a worker\n"));
+  EXPECT_EQ(JobJson(job)["plan"]["measured_costs"], true);
+  job.clear_plan();
+  EXPECT_THAT(JobText(job, absl::Now(), false), Not(HasSubstr("Costs")));
+}
+
 TEST(JobViewTest, RowsHaveAsManyCellsAsHeaders) {
   for (const bool wide : {false, true}) {
     EXPECT_EQ(JobRow(RunningJob(), absl::Now(), wide).size(), JobHeaders(wide).size());

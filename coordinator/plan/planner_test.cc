@@ -47,7 +47,7 @@ uint64_t MostNeeded(const PlannedJob& job) {
 }
 
 TEST(PlannerTest, TakesMeasuredCostsWhereTheyAreKnown) {
-  const v1::JobSpec spec = TinySpec();
+  const v1::JobSpec spec = TinySpec({{"parallelism.schedule", "1f1b"}});
   const v1::ModelGraph graph = *BuildModelGraph(spec);
   LayerCosts costs;
   for (const v1::LayerSpec& layer : graph.layers()) {

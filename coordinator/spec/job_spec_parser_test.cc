@@ -51,6 +51,7 @@ TEST(JobSpecParserTest, FillsInEveryDefault) {
   EXPECT_EQ(spec.parallelism().schedule(), "auto");
   EXPECT_EQ(spec.parallelism().partition().kind(), v1::PartitionSpec::KIND_AUTO);
   EXPECT_EQ(spec.parallelism().activation_checkpointing(), "none");
+  EXPECT_EQ(spec.parallelism().costs(), "measured");
   EXPECT_EQ(spec.checkpoint().resume(), "never");
   EXPECT_EQ(spec.checkpoint().interval_steps(), 0u);
   EXPECT_EQ(spec.checkpoint().interval_seconds(), 0);

@@ -113,6 +113,7 @@ class RandomSpec {
     training.set_steps(Integer(1, 0xFFFFFFFF));
     training.set_max_grad_norm(Number(1e9));
     v1::ParallelismSpec& parallelism = *spec.mutable_parallelism();
+    parallelism.set_costs(Coin() ? "measured" : "analytic");
     const char* const schedules[] = {"auto", "gpipe", "1f1b", "interleaved", "zb_v"};
     parallelism.set_schedule(schedules[Integer(0, 4)]);
     parallelism.set_virtual_stages(static_cast<uint32_t>(Integer(0, 1)));

@@ -100,6 +100,7 @@ constexpr SchemaField kFields[] = {
      .preset = "none",
      .choices = "none",
      .later = "selective|full"},
+    {.path = "parallelism.costs", .kind = Kind::kChoice, .preset = "measured", .choices = "measured|analytic"},
 
     {.path = "checkpoint.dir", .kind = Kind::kText, .check = CheckPath},
     {.path = "checkpoint.interval_steps", .kind = Kind::kInteger, .preset = "0", .integers = {0, kMaxSteps}},
