@@ -14,6 +14,7 @@
 #include "coordinator/jobs/job_decision.h"
 #include "coordinator/jobs/job_end.h"
 #include "coordinator/jobs/job_state.h"
+#include "coordinator/jobs/profiling.h"
 #include "coordinator/jobs/queue.h"
 #include "coordinator/jobs/recovery.h"
 #include "coordinator/jobs/requests.h"
@@ -59,6 +60,7 @@ class Decider {
   // Null, with `why`: fenced.
   const JobRecord* JobOfMessage(const WorkerRecord& worker, const v1::Fence& fence, std::string& why) const;
   Decision OnJobMessage(const WorkerRecord& worker, const v1::WorkerMessage& message) const;
+  Decision OnMeasurement(const WorkerRecord& worker, const v1::WorkerMessage& message) const;
   template <typename Handler>
   Decision OnJob(const JobId& id, const char* what, Handler handler) const;
   template <typename Requested>
@@ -144,7 +146,20 @@ Decision Decider::operator()(const WorkerSaid& input) const {
   if (input.message.has_trace_part()) {
     return Decision{{TakeTracePart{worker->id, input.message.trace_part()}}, "a piece of a timeline"};
   }
+  if (input.message.has_layers_measured()) return OnMeasurement(*worker, input.message);
   return OnJobMessage(*worker, input.message);
+}
+
+// The job has no epoch yet.
+Decision Decider::OnMeasurement(const WorkerRecord& worker, const v1::WorkerMessage& message) const {
+  if (worker.job != JobId(message.fence().job())) {
+    return Ignored(absl::StrCat("layers that worker ", worker.id.value(), " has measured for job \"",
+                                message.fence().job(), "\", which it is no member of"));
+  }
+  return OnJob(*worker.job, "measured layers", [&](JobDecision& decision) {
+    const auto rank = RankOf(decision.job(), worker.id, worker.incarnation);
+    return rank.has_value() && OnLayersMeasured(decision, *rank, message.layers_measured());
+  });
 }
 
 Decision Decider::operator()(const JobRequested& input) const {

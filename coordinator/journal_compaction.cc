@@ -6,7 +6,7 @@
 namespace stagecoach {
 
 void JournalCompaction::Count(const v1::JournalEntry& entry) {
-  if (entry.has_coordinator_started()) return;
+  if (entry.has_coordinator_started() || entry.has_costs_measured()) return;
   if (entry.has_jobs_forgotten()) return CountForgotten(entry);
   if (entry.has_worker_joined()) {
     joined_[WorkerId(entry.worker_joined().worker())] = entry.sequence();
@@ -68,7 +68,7 @@ std::optional<v1::JournalEntry> JournalCompaction::KeepStep(const v1::JournalEnt
 }
 
 std::optional<v1::JournalEntry> JournalCompaction::Keep(const v1::JournalEntry& entry) {
-  if (entry.has_coordinator_started()) return entry;
+  if (entry.has_coordinator_started() || entry.has_costs_measured()) return entry;
   if (entry.has_worker_joined() || entry.has_worker_left()) {
     return IsOfFleet(entry) ? std::optional(entry) : std::nullopt;
   }

@@ -149,6 +149,34 @@ TEST(JournalCompactionTest, NothingIsLeftOfForgottenJobsAndOfWorkersThatHaveLeft
   EXPECT_TRUE(eager.IsWorthwhile());
 }
 
+TEST(JournalCompactionTest, MeasuredCostsStayThoughTheJobsThatNeededThemAreForgotten) {
+  DecideHarness harness;
+  harness.state = State({.keep_jobs = 1});
+  harness.journal.clear();
+  harness.Connect("a");
+  for (int i = 0; i < 3; ++i) {
+    harness.Submit(SmallSpec("gpt"));
+    harness.FinishPlanning(SmallPlan(1));
+    harness.RunUntilQuiet();
+  }
+  v1::JournalEntry measured = harness.journal.front();
+  v1::MeasuredLayer& layer = *measured.mutable_costs_measured()->add_layers();
+  layer.set_shape("block");
+  layer.set_micro_batch_size(4);
+  layer.mutable_seconds()->set_forward(0.5);
+  measured.set_sequence(0);
+  Journal journal = harness.journal;
+  journal.insert(journal.begin(), measured);
+  for (size_t i = 0; i < journal.size(); ++i) journal[i].set_sequence(i + 1);
+
+  const Journal kept = Compact(journal, {.least_dropped = 1});
+  EXPECT_LT(kept.size(), journal.size());
+  EXPECT_EQ(DurableText(Replay(kept)), DurableText(Replay(journal)));
+  const State state = Replay(Compact(kept, {}));
+  ASSERT_EQ(state.costs().by_kind().size(), 1u);
+  EXPECT_NE(state.costs().by_kind().begin()->second->Find("block", 4), nullptr);
+}
+
 TEST(JournalCompactionTest, IsWorthItWhenMuchIsDropped) {
   const Journal journal = LongJournal(40);
   const auto is_worthwhile = [&](uint64_t least_dropped) {

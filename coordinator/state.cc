@@ -36,6 +36,8 @@ absl::Status State::Check(const v1::JournalEntry& entry) const {
       return CheckIs(true, fleet_.contains(WorkerId(entry.worker_left().worker())), entry.worker_left().worker());
     case v1::JournalEntry::kJobsForgotten:
       return Check(entry.jobs_forgotten());
+    case v1::JournalEntry::kCostsMeasured:
+      return absl::OkStatus();
     default:  // about one job
       break;
   }
@@ -60,6 +62,8 @@ void State::Apply(const v1::JournalEntry& entry) {
       return;
     case v1::JournalEntry::kJobsForgotten:
       return Apply(entry.jobs_forgotten());
+    case v1::JournalEntry::kCostsMeasured:
+      return costs_.Apply(entry.costs_measured());
     default:
       return ApplyToOneJob(entry);
   }
@@ -155,7 +159,7 @@ uint64_t NextSequence(const State& state, const v1::JournalEntry& entry) {
 }
 
 JobDecision::Surroundings SurroundingsOf(absl::Duration now, const State& state) {
-  return {.now = now, .term = state.term(), .options = state.options()};
+  return {.now = now, .term = state.term(), .options = state.options(), .costs = state.costs()};
 }
 
 }  // namespace stagecoach

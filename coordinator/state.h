@@ -17,12 +17,13 @@
 #include "coordinator/jobs/job_decision.h"
 #include "coordinator/jobs/job_record.h"
 #include "coordinator/jobs/queue.h"
+#include "coordinator/plan/cost_table.h"
 #include "stagecoach/v1/journal.pb.h"
 
 namespace stagecoach {
 
 // Everything the coordinator knows. Apply alone changes the durable part (term, sequence, the history of jobs, which
-// workers there are), Observe alone the rest. Thread-compatible.
+// workers there are, what was measured on them), Observe alone the rest. Thread-compatible.
 class State {
  public:
   State() : State(FleetOptions{}) {}
@@ -39,6 +40,7 @@ class State {
   const std::set<JobId>& active_jobs() const { return active_jobs_; }  // that have not ended
   // By the sequences of their ends.
   const std::set<std::pair<uint64_t, JobId>>& ended_jobs() const { return ended_jobs_; }
+  const CostTable& costs() const { return costs_; }           // of layers, measured for whichever jobs
   Epoch forgotten_epoch() const { return forgotten_epoch_; }  // the highest of any forgotten job
   const Workers& workers() const { return workers_; }
   // Workers that have dialled and were not lost or dismissed since, under whichever coordinator.
@@ -69,6 +71,7 @@ class State {
   std::set<JobId> active_jobs_;
   std::set<std::pair<uint64_t, JobId>> ended_jobs_;
   Epoch forgotten_epoch_;
+  CostTable costs_;
   std::set<WorkerId> fleet_;
   absl::Duration fleet_awaited_until_ = absl::InfiniteDuration();
   Workers workers_;

@@ -220,7 +220,7 @@ Decision OnWorkerConnected(absl::Duration now, const State& state, const WorkerC
   if (worker.clearing) TellToGiveUp(state, worker, decision);
   if (returns) {
     JobDecision job_decision(SurroundingsOf(now, state), member->job);
-    OnMemberReturned(job_decision, member->rank, input.hello.held());
+    OnMemberReturned(job_decision, member->rank, input.hello);
     Extend(decision, std::move(job_decision).Finish("a member has dialled again"));
   }
   decision.effects.push_back(RequestTick{});

@@ -15,7 +15,8 @@ struct FleetOptions {
   absl::Duration reattach_timeout = absl::Seconds(10);     // after a restart, for workers that were there to dial
   absl::Duration orphan_timeout = absl::Minutes(10);       // after which a worker without a session drops its state
   absl::Duration remember_lost = absl::Minutes(10);
-  size_t keep_jobs = 1000;  // that have ended, the newest; at least 1
+  size_t keep_jobs = 1000;                               // that have ended, the newest; at least 1
+  absl::Duration profiling_timeout = absl::Seconds(30);  // for costs of layers, which a job is planned without then
   // How long the cause of a failure may come after its consequences: a worker whose peer has failed often reports that
   // it was cut off before the peer's own report arrives.
   absl::Duration root_cause_grace = absl::Seconds(2);

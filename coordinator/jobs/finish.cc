@@ -77,7 +77,7 @@ void FinishTraining(JobDecision& decision) {
 bool EndForLeaver(JobDecision& decision) {
   const std::optional<WorkerRank> leaver = FindLeaver(decision);
   if (!leaver.has_value()) return false;
-  if (decision.progress().phase == Phase::kPlanning) {
+  if (!HasEpoch(decision.progress())) {
     RequeueJob(decision, absl::StrCat(MemberName(decision.job(), *leaver), " has left"));
   } else if (CanKeepLastStep(decision) && !HasCheckpointOfLastStep(decision.history())) {
     AwaitCheckpoint(decision);

@@ -21,6 +21,8 @@ absl::Duration TimeoutOf(Phase phase, const FleetOptions& options) {
       return absl::InfiniteDuration();
     case Phase::kReattaching:
       return options.reattach_timeout;
+    case Phase::kProfiling:
+      return options.profiling_timeout;
     case Phase::kAborting:
       return options.root_cause_grace;
     case Phase::kPreparingStages:

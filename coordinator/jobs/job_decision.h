@@ -11,6 +11,7 @@
 #include "coordinator/fleet/fleet_options.h"
 #include "coordinator/jobs/effect.h"
 #include "coordinator/jobs/job_record.h"
+#include "coordinator/plan/cost_table.h"
 
 namespace stagecoach {
 
@@ -23,12 +24,14 @@ class JobDecision {
     absl::Duration now;
     CoordinatorTerm term;
     FleetOptions options;
+    const CostTable& costs;  // as they are before the decision; outlives it
   };
   JobDecision(const Surroundings& surroundings, const JobRecord& job) : surroundings_(surroundings), job_(job) {}
 
   absl::Duration now() const { return surroundings_.now; }
   CoordinatorTerm term() const { return surroundings_.term; }
   const FleetOptions& options() const { return surroundings_.options; }
+  const CostTable& costs() const { return surroundings_.costs; }
   const JobRecord& job() const { return job_; }
   const JobHistory& history() const { return job_.history; }
   const v1::JobSpec& spec() const { return *job_.history.spec; }

@@ -9,6 +9,7 @@
 #include "coordinator/jobs/failure_cause.h"
 #include "coordinator/jobs/finish.h"
 #include "coordinator/jobs/job_state.h"
+#include "coordinator/jobs/profiling.h"
 
 namespace stagecoach {
 namespace {
@@ -46,6 +47,7 @@ void ReleaseMembers(JobDecision& decision) {
       if (!decision.said(WorkerRank(rank)).lost) decision.Send(WorkerRank(rank), message);
     }
   }
+  EndProfiling(decision);
   ForgetCheckpoint(decision);
   JobProgress none;
   none.planning_attempt = decision.progress().planning_attempt;
@@ -187,7 +189,7 @@ void OnMemberLost(JobDecision& decision, WorkerRank rank, const absl::Status& wh
                   const std::optional<v1::RunState>& run) {
   const FailureCause cause = CauseOfLoss(decision.job(), rank, why, run);
   decision.said(rank).lost = true;
-  if (decision.progress().phase == Phase::kPlanning) {
+  if (!HasEpoch(decision.progress())) {
     RequeueJob(decision, cause.message);
   } else {
     FailJob(decision, cause);
@@ -211,6 +213,7 @@ void OnMemberLeaving(JobDecision& decision, WorkerRank rank) {
 
 void OnPhaseDeadline(JobDecision& decision, const Workers& workers) {
   if (decision.progress().phase == Phase::kAborting) return OnAbortingDeadline(decision, workers);
+  if (decision.progress().phase == Phase::kProfiling) return OnProfilingLate(decision);
   const std::string time = absl::FormatDuration(decision.now() - decision.progress().phase_began);
   for (uint32_t rank = 0; rank < decision.num_members(); ++rank) {
     const char* what = WhatIsMissing(decision, WorkerRank(rank));

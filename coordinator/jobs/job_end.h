@@ -34,7 +34,7 @@ bool OnWorkerFailure(JobDecision& decision, WorkerRank rank, const v1::WorkerFai
 bool OnAborted(JobDecision& decision, WorkerRank rank);
 // Its session broke, and the grace is not over: if the epoch is ending, this may be why.
 void OnMemberSuspect(JobDecision& decision, WorkerRank rank);
-// `run`: see CauseOfLoss. While a job is being planned it goes back to the queue instead.
+// `run`: see CauseOfLoss. A job that has no epoch yet goes back to the queue instead.
 void OnMemberLost(JobDecision& decision, WorkerRank rank, const absl::Status& why,
                   const std::optional<v1::RunState>& run);
 // It wants to end after the step under way; a job that has no more steps to run ends first.

@@ -122,7 +122,7 @@ std::optional<WorkerRank> RankOf(const JobRecord& job, const WorkerId& worker, I
 }
 
 bool HasEpoch(const JobProgress& progress) {
-  return progress.phase != Phase::kNone && progress.phase != Phase::kPlanning;
+  return progress.phase != Phase::kNone && progress.phase != Phase::kProfiling && progress.phase != Phase::kPlanning;
 }
 
 bool WaitsForCheckpoint(Phase phase) {

@@ -10,6 +10,7 @@
 #include "absl/status/status.h"
 #include "absl/time/time.h"
 #include "common/ids.h"
+#include "coordinator/plan/cost_table.h"
 #include "coordinator/plan/planner.h"
 #include "formats/corpus_identity.h"
 #include "google/protobuf/timestamp.pb.h"
@@ -40,6 +41,7 @@ struct MemberId {
 // any of them, and a member that dials again leads back to kPreparingStages.
 enum class Phase {
   kNone,             // no workers
+  kProfiling,        // workers are reserved, and the first of them was sent MeasureLayers
   kPlanning,         // workers are reserved, no epoch yet
   kReattaching,      // after a restart: the members of the last epoch are to dial
   kReplanning,       // they have, and are to have their programs again
@@ -103,6 +105,13 @@ struct FailureCause {
   v1::RootCause root_cause;
 };
 
+// What the first member was asked to measure.
+struct Profiling {
+  WorkerKind kind;
+  v1::MeasureLayers order;
+  std::vector<std::string> shapes;  // of the order's layers
+};
+
 // The observed part of a job: gone when the coordinator ends, learned again from workers. Copied for each decision
 // about the job, so that what is large is shared.
 struct JobProgress {
@@ -110,7 +119,9 @@ struct JobProgress {
   uint64_t planning_attempt = 0;
   std::shared_ptr<const std::vector<MemberId>> members;  // by worker rank; null: none
   std::vector<MemberProgress> said;                      // parallel to `members`
-  uint32_t threads_per_worker = 0;  // that every member offers: what the job gets when it has none yet
+  uint32_t threads_per_worker = 0;                   // that every member offers: what the job gets when it has none yet
+  std::shared_ptr<const WorkerKind> kind = nullptr;  // of the first member, without threads; null: not known
+  std::shared_ptr<const Profiling> profiling = nullptr;  // in kProfiling
   std::shared_ptr<const JobPlan> plan;
   Step step_in_flight;
   absl::Duration step_started;

@@ -11,6 +11,7 @@ namespace stagecoach {
 
 // Why a job is in its state: the `reason` of JobStatus, for scripts; the message is for people.
 inline constexpr char kReasonWaitingForWorkers[] = "WaitingForWorkers";
+inline constexpr char kReasonProfiling[] = "Profiling";
 inline constexpr char kReasonPlanning[] = "Planning";
 inline constexpr char kReasonPreparingStages[] = "PreparingStages";
 inline constexpr char kReasonTraining[] = "Training";

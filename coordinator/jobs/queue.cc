@@ -9,6 +9,7 @@
 #include "common/simulated_device.h"
 #include "coordinator/jobs/job_end.h"
 #include "coordinator/jobs/job_state.h"
+#include "coordinator/jobs/profiling.h"
 #include "formats/file_digest.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
@@ -177,22 +178,14 @@ bool TryToStart(JobDecision& decision, const Workers& workers, bool fleet_is_com
   if (gang.empty()) return Wait(decision, WhatIsMissing(decision.spec(), workers));
   JobProgress& progress = decision.progress();
   std::vector<MemberId> members;
-  StartPlanning planning{decision.job().id, progress.planning_attempt + 1, decision.spec(), {}, nullptr};
   for (const WorkerRecord* worker : gang) {
     members.push_back({worker->id, worker->incarnation, worker->hello.memory_bytes()});
-    planning.workers.push_back({.memory_bytes = worker->hello.memory_bytes()});
   }
   progress.threads_per_worker = CommonThreads(gang);
-  if (planning.spec.resources().threads_per_worker() == 0) {
-    planning.spec.mutable_resources()->set_threads_per_worker(progress.threads_per_worker);
-  }
-  decision.EnterPhase(Phase::kPlanning);
-  progress.planning_attempt = planning.attempt;
   progress.said.assign(members.size(), MemberProgress{});
   progress.members = std::make_shared<const std::vector<MemberId>>(std::move(members));
-  decision.ChangeState(v1::JOB_STATE_PREPARING, kReasonPlanning,
-                       absl::StrCat("planning for ", gang.size(), " worker(s)"));
-  decision.Add(std::move(planning));
+  NoteMember(decision, WorkerRank(0), gang.front()->hello);
+  BeginPreparation(decision);
   decision.Add(RequestTick{});
   return true;
 }

@@ -30,9 +30,10 @@ const JobRecord* NextInQueue(const Jobs& jobs, const std::set<JobId>& active_job
 // a degree of auto all of them, at least resources.workers.
 std::vector<const WorkerRecord*> ChooseGang(const v1::JobSpec& spec, const Workers& workers);
 
-// Reserves a gang and starts planning, or says what is missing. A job without threads_per_worker gets what every one of
-// the gang offers, with its first epoch, and keeps it: the bits depend on it. False: nothing has changed.
-// `fleet_is_complete`: no worker that was there before a restart may still dial; until then who wants all waits.
+// Reserves a gang and prepares the job on it (profiling.h), or says what is missing. A job without threads_per_worker
+// gets what every one of the gang offers, with its first epoch, and keeps it: the bits depend on it. False: nothing has
+// changed. `fleet_is_complete`: no worker that was there before a restart may still dial; until then who wants all
+// waits.
 bool TryToStart(JobDecision& decision, const Workers& workers, bool fleet_is_complete);
 
 }  // namespace stagecoach

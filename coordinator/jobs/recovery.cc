@@ -11,6 +11,7 @@
 #include "coordinator/jobs/failure_cause.h"
 #include "coordinator/jobs/job_end.h"
 #include "coordinator/jobs/job_state.h"
+#include "coordinator/jobs/profiling.h"
 #include "coordinator/jobs/replanning.h"
 
 namespace stagecoach {
@@ -78,7 +79,12 @@ absl::Status CheckHeld(const JobDecision& decision, WorkerRank rank) {
 void Replan(JobDecision& decision) {
   JobProgress& progress = decision.progress();
   StartPlanning planning{decision.job().id, ++progress.planning_attempt, decision.spec(), {}, decision.history().plan};
-  for (const MemberId& member : *progress.members) planning.workers.push_back({.memory_bytes = member.memory_bytes});
+  // The times that the plan was made with are still known.
+  const bool was_measured = decision.history().plan->measured_costs();
+  const std::shared_ptr<const LayerCosts> costs = was_measured ? CostsOfMembers(decision) : nullptr;
+  for (const MemberId& member : *progress.members) {
+    planning.workers.push_back({.memory_bytes = member.memory_bytes, .measured = costs});
+  }
   decision.EnterPhase(Phase::kReplanning);
   decision.Add(std::move(planning));
 }
@@ -118,12 +124,17 @@ void OnRestarted(JobDecision& decision) {
   AwaitMembers(decision);
 }
 
-void OnMemberReturned(JobDecision& decision, WorkerRank rank, const v1::HeldJob& held) {
+void OnMemberReturned(JobDecision& decision, WorkerRank rank, const v1::Hello& hello) {
   JobProgress& progress = decision.progress();
+  const v1::HeldJob& held = hello.held();
+  NoteMember(decision, rank, hello);
   MemberProgress& member = decision.said(rank);
   switch (progress.phase) {
     case Phase::kNone:
     case Phase::kPlanning:  // it was told nothing yet
+      return;
+    case Phase::kProfiling:
+      AskToMeasureAgain(decision, rank);
       return;
     case Phase::kAborting:
       // That this one was gone is what its peers have reported, if nobody knows better.

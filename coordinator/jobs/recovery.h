@@ -15,8 +15,8 @@ namespace stagecoach {
 // The coordinator was restarted: every job that has not ended, once.
 void OnRestarted(JobDecision& decision);
 
-// A member has dialled, for the first time since a restart, or again. `held`: of its Hello.
-void OnMemberReturned(JobDecision& decision, WorkerRank rank, const v1::HeldJob& held);
+// A member has dialled, for the first time since a restart, or again.
+void OnMemberReturned(JobDecision& decision, WorkerRank rank, const v1::Hello& hello);
 
 // The plan that was made again. False: at the wrong time; nothing has changed.
 bool OnReplanned(JobDecision& decision, const PlanReady& input);

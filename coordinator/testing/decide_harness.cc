@@ -260,6 +260,15 @@ State Replay(const std::vector<v1::JournalEntry>& journal, StateObserver* observ
 std::string DurableText(const State& state) {
   std::string text = absl::StrCat("term ", state.term().value(), ", sequence ", state.last_sequence(), "\n");
   absl::StrAppend(&text, "forgotten epoch ", state.forgotten_epoch().value(), "\n");
+  for (const auto& [kind, costs] : state.costs().by_kind()) {
+    absl::StrAppend(&text, "costs of ", kind.numerics_class, " ", kind.device, " ", kind.threads, "\n");
+    for (const auto& [shape, sizes] : costs->by_shape()) {
+      for (const auto& [size, seconds] : sizes) {
+        absl::StrAppend(&text, shape, " of ", size, ": ", seconds.forward, " ", seconds.backward_input, " ",
+                        seconds.backward_weight, "\n");
+      }
+    }
+  }
   for (const WorkerId& worker : state.fleet()) absl::StrAppend(&text, "worker ", worker.value(), "\n");
   for (const auto& [id, job] : state.jobs()) {
     const JobHistory& history = job.history;

@@ -24,6 +24,14 @@ double FakeSquaredNorm(const std::string& name) { return static_cast<double>(Has
 double FakeLoss(uint64_t step) { return 4.0 / static_cast<double>(step); }
 double FakeValidationLoss(uint64_t step) { return 5.0 / static_cast<double>(step); }
 
+v1::LayerSeconds FakeLayerSeconds(const v1::LayerCall& call) {
+  v1::LayerSeconds seconds;
+  seconds.set_forward(static_cast<double>(call.micro_batch_size()));
+  seconds.set_backward_input(seconds.forward() / 2);
+  seconds.set_backward_weight(seconds.forward() / 2);
+  return seconds;
+}
+
 FakeWorker::FakeWorker(std::string name, Incarnation incarnation, FileSystem* files)
     : id_(std::move(name)), incarnation_(incarnation), files_(files) {}
 
@@ -69,6 +77,8 @@ std::optional<v1::WorkerMessage> FakeWorker::Answer(const v1::CoordinatorMessage
     NoteCommit(message.abort().last_commit());
     answer.mutable_aborted()->set_applied_step(applied_step_);
     answer.mutable_aborted()->set_prepared_step(prepared_step_);
+  } else if (message.has_measure_layers()) {
+    AnswerMeasurement(message.measure_layers(), *answer.mutable_layers_measured());
   } else if (message.has_read_trace()) {
     answer.mutable_trace_part()->set_request(message.read_trace().request());
     answer.mutable_trace_part()->set_last(true);
@@ -78,6 +88,11 @@ std::optional<v1::WorkerMessage> FakeWorker::Answer(const v1::CoordinatorMessage
     return std::nullopt;
   }
   return answer;
+}
+
+void FakeWorker::AnswerMeasurement(const v1::MeasureLayers& order, v1::LayersMeasured& measured) const {
+  measured.set_attempt(order.attempt());
+  for (const v1::LayerCall& call : order.layers()) *measured.add_layers() = measure(call);
 }
 
 void FakeWorker::AnswerAssignment(const v1::CoordinatorMessage& message, v1::WorkerMessage& answer) {

@@ -12,6 +12,9 @@
 
 namespace stagecoach {
 
+// A second for each sample, half of that for each backward.
+v1::LayerSeconds FakeLayerSeconds(const v1::LayerCall& call);
+
 // Answers a coordinator as a worker does, without a device: norms are functions of tensor names, losses of the step,
 // and the state's digest of the commit records applied, in their order. Keeps its state over epochs, and what it has
 // prepared until it knows the verdict. Used by one thread.
@@ -28,6 +31,8 @@ class FakeWorker {
 
   // Called with each vote before it is sent.
   std::function<void(v1::StepPrepared&)> edit_vote = [](v1::StepPrepared&) {};
+  // What calls of a layer take.
+  std::function<v1::LayerSeconds(const v1::LayerCall&)> measure = FakeLayerSeconds;
   std::string numerics_class = "fake";
   std::string device = "cpu";
   uint32_t max_threads = 2;
@@ -36,6 +41,7 @@ class FakeWorker {
   std::optional<v1::WorkerMessage> late_shard;
 
  private:
+  void AnswerMeasurement(const v1::MeasureLayers& order, v1::LayersMeasured& measured) const;
   void AnswerAssignment(const v1::CoordinatorMessage& message, v1::WorkerMessage& answer);
   void AnswerRunStep(const v1::RunStep& run, v1::WorkerMessage& answer);
   void AddLossParts(const v1::RunStep& run, double loss, google::protobuf::RepeatedPtrField<v1::LossPart>& parts) const;

@@ -20,6 +20,8 @@ inline const char* PhaseName(Phase phase) {
       return "reattaching";
     case Phase::kReplanning:
       return "replanning";
+    case Phase::kProfiling:
+      return "profiling";
     case Phase::kPlanning:
       return "planning";
     case Phase::kPreparingStages:

@@ -40,6 +40,13 @@ v1::JobSpec SmallSpec(const std::string& name, uint32_t degree, uint64_t steps, 
   spec.set_version(1);
   spec.set_name(name);
   spec.mutable_model()->mutable_init()->set_seed(seed);
+  spec.mutable_model()->set_architecture("gpt2");  // that costs are asked of; the toy model is what is trained
+  v1::ModelConfig& config = *spec.mutable_model()->mutable_config();
+  config.set_num_hidden_layers(2);
+  config.set_hidden_size(8);
+  config.set_num_attention_heads(2);
+  config.set_vocab_size(256);
+  config.set_max_position_embeddings(32);
   if (validation_interval > 0) spec.mutable_data()->set_validation_fraction(0.25);
   v1::TrainingSpec& training = *spec.mutable_training();
   training.set_seq_len(20);

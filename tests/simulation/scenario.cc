@@ -13,6 +13,8 @@ JobPlanned DrawJob(Random& random, uint32_t largest_gang, absl::Duration latest)
   job.validation_interval = random.Below(4);
   job.checkpoint_interval = random.Below(5);
   job.checkpoints_behind_training = random.Chance(0.6);
+  job.measured_costs = random.Chance(0.5);
+  job.hidden_size = 8 * (1 + random.Below(2));
   const auto call = [&](Request request, double chance) {
     if (!random.Chance(chance)) return;
     job.calls.push_back({job.at + random.Between(absl::ZeroDuration(), absl::Seconds(3)), request});
@@ -43,6 +45,7 @@ Scenario DrawScenario(Random& random) {
   scenario.num_workers = 1 + static_cast<uint32_t>(random.Below(5));
   scenario.fleet.lease = random.Chance(0.5) ? absl::Seconds(1) : absl::Seconds(3);
   scenario.fleet.reattach_timeout = random.Chance(0.5) ? absl::Seconds(3) : absl::Seconds(10);
+  scenario.fleet.profiling_timeout = absl::Seconds(3);
   scenario.faults_end = random.Between(absl::Seconds(1), absl::Seconds(20));
   if (random.Chance(0.2)) scenario.num_classes = 2;
   const uint32_t largest_gang = (scenario.num_workers + scenario.num_classes - 1) / scenario.num_classes;

@@ -51,6 +51,8 @@ struct JobPlanned {
   uint64_t validation_interval = 0;
   uint64_t checkpoint_interval = 0;  // steps; 0: only at the end
   bool checkpoints_behind_training = false;
+  bool measured_costs = false;
+  uint64_t hidden_size = 8;  // what costs are measured of
   std::vector<ClientCall> calls;
 };
 
