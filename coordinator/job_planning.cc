@@ -7,6 +7,7 @@
 #include "common/status_macros.h"
 #include "coordinator/jobs/job_state.h"
 #include "coordinator/jobs/replanning.h"
+#include "coordinator/plan/micro_batch_sizes.h"
 #include "coordinator/resume/resume_point.h"
 #include "formats/corpus_identity.h"
 #include "formats/text_corpus.h"
@@ -14,8 +15,11 @@
 namespace stagecoach {
 namespace {
 
-absl::StatusOr<PlannedJob> Plan(const StartPlanning& order, const Planner& planner) {
-  if (order.same_cut_as == nullptr) return planner(order.spec, order.workers);
+absl::StatusOr<PlannedJob> Plan(const StartPlanning& order, const ResumePoint& point, const Planner& planner) {
+  if (order.same_cut_as == nullptr) {
+    const bool keeps_size = ChoosesMicroBatchSize(order.spec) && point.micro_batch_size != 0;
+    return planner(keeps_size ? WithMicroBatchSize(order.spec, point.micro_batch_size) : order.spec, order.workers);
+  }
   STAGECOACH_ASSIGN_OR_RETURN(const v1::JobSpec spec, SpecOfSameCut(order.spec, *order.same_cut_as));
   return planner(spec, order.workers);
 }
@@ -51,21 +55,23 @@ PlanReady PlanJobOfSpec(const StartPlanning& order, const Planner& planner, File
     if (!data) data = IdentifyCorpus(*corpus, files);
     return *data;
   };
+  ResumePoint point;
   // A job that is planned again goes on from what its workers hold.
   if (order.same_cut_as == nullptr) {
     const auto training_data = [&]() -> absl::StatusOr<CorpusIdentity> {
       STAGECOACH_RETURN_IF_ERROR(identify().status());
       return identify()->training;
     };
-    absl::StatusOr<std::shared_ptr<const v1::JobResumed>> resumed = FindResumePoint(files, order.spec, training_data);
-    if (!resumed.ok()) {
-      result.plan = resumed.status();
-      result.failure_reason = ReasonOf(resumed.status());
+    absl::StatusOr<ResumePoint> found = FindResumePoint(files, order.spec, training_data);
+    if (!found.ok()) {
+      result.plan = found.status();
+      result.failure_reason = ReasonOf(found.status());
       return result;
     }
-    result.resumed = *std::move(resumed);
+    point = *std::move(found);
+    result.resumed = point.resumed;
   }
-  absl::StatusOr<PlannedJob> planned = Plan(order, planner);
+  absl::StatusOr<PlannedJob> planned = Plan(order, point, planner);
   if (!planned.ok()) {
     result.plan = planned.status();
     result.failure_reason = kReasonPlanningFailed;

@@ -36,7 +36,10 @@ class JobPlanningTest : public testing::Test {
     return WriteSmallCheckpoint(files_, root_, step, spec_, *IdentifyTrainingData(*corpus, files_));
   }
   PlanReady Plan() {
-    const auto planner = [this](const v1::JobSpec&, const std::vector<WorkerProfile>&) { return planned_; };
+    const auto planner = [this](const v1::JobSpec& spec, const std::vector<WorkerProfile>&) {
+      planned_size_ = spec.training().micro_batch_size();
+      return planned_;
+    };
     return PlanJobOfSpec({.job = JobId("gpt"), .attempt = 3, .spec = spec_, .workers = {}, .same_cut_as = nullptr},
                          planner, files_);
   }
@@ -52,8 +55,24 @@ class JobPlanningTest : public testing::Test {
   const std::string text_ = directory_.Path("train.txt");
   const std::string root_ = directory_.Path("checkpoints");
   absl::StatusOr<PlannedJob> planned_ = PlannedJob();
+  uint64_t planned_size_ = 0;  // of micro-batches, as the planner was told
   v1::JobSpec spec_;
 };
+
+TEST_F(JobPlanningTest, AJobWithoutAMicroBatchSizeKeepsThatOfItsCheckpoint) {
+  EXPECT_TRUE(Plan().plan.ok());
+  EXPECT_EQ(planned_size_, 0u);  // the planner's to choose
+  spec_.mutable_training()->set_micro_batch_size(4);
+  WriteCheckpoint(5);
+  spec_.mutable_training()->set_micro_batch_size(0);
+  const PlanReady ready = Plan();
+  ASSERT_NE(ready.resumed, nullptr);
+  EXPECT_TRUE(ready.resumed->notes().empty());
+  EXPECT_EQ(planned_size_, 4u);
+  spec_.mutable_training()->set_micro_batch_size(2);  // who names one gets it
+  EXPECT_EQ(Plan().resumed->notes_size(), 1);
+  EXPECT_EQ(planned_size_, 2u);
+}
 
 TEST_F(JobPlanningTest, AnswersTheOrderWithPlanDataAndResumePoint) {
   const std::string checkpoint = WriteCheckpoint(5);

@@ -13,6 +13,7 @@
 #include "client/output/error_report.h"
 #include "client/output/table.h"
 #include "common/proto_json.h"
+#include "coordinator/plan/micro_batch_sizes.h"
 #include "coordinator/plan/plan_advice.h"
 #include "coordinator/plan/planner.h"
 #include "coordinator/program/idle_time.h"
@@ -89,7 +90,7 @@ void PrintCandidates(const v1::Plan& plan) {
   std::cout << "\ncandidates, the chosen one first; memory is of the worker that needs most\n" << table.Text({});
 }
 
-void PrintPlan(const PlannedJob& job) {
+void PrintPlan(const v1::JobSpec& spec, const PlannedJob& job) {
   const v1::Plan& plan = job.plan;
   PrintStages(job);
   std::cout << absl::StrFormat(
@@ -97,6 +98,11 @@ void PrintPlan(const PlannedJob& job) {
       "mean\n",
       plan.schedule(), plan.num_micro_batches(), plan.step_seconds(), plan.lower_bound_seconds(),
       plan.bubble_ratio() * 100, plan.partition_imbalance_ratio());
+  if (ChoosesMicroBatchSize(spec)) {
+    std::cout << absl::StrFormat(
+        "  micro-batches         of %d samples, chosen by FLOPs; workers may choose otherwise\n",
+        job.graph.micro_batch_size());
+  }
   // There is no worker to ask.
   std::cout << "  costs                 by FLOPs and a usual rate\n";
   PrintAdvice(job);
@@ -119,7 +125,7 @@ int Plan(const PlanArguments& arguments) {
   } else if (arguments.output.format == "trace") {
     WriteTimelineTrace(job->cut.timeline, job->plan.schedule(), std::cout);
   } else {
-    PrintPlan(*job);
+    PrintPlan(*spec, *job);
   }
   return kExitOk;
 }

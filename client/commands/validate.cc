@@ -8,6 +8,7 @@
 #include "client/output/error_report.h"
 #include "common/file_system.h"
 #include "common/proto_json.h"
+#include "coordinator/plan/micro_batch_sizes.h"
 #include "coordinator/plan/planner.h"
 #include "coordinator/resume/resume_point.h"
 #include "coordinator/spec/job_spec_parser.h"
@@ -22,7 +23,13 @@ struct ValidateArguments {
   OutputArguments output;
 };
 
-void PrintSummary(const v1::JobSpec& spec, const TextCorpus& corpus, const PlannedJob& job) {
+// Where a size that the specification does not have comes from. `resumed_size`: of the checkpoint; 0: there is none.
+std::string SizeNote(const v1::JobSpec& spec, uint64_t resumed_size) {
+  if (!ChoosesMicroBatchSize(spec)) return "";
+  return resumed_size != 0 ? " (that of the checkpoint)" : " (chosen by FLOPs; workers may choose otherwise)";
+}
+
+void PrintSummary(const v1::JobSpec& spec, const TextCorpus& corpus, const PlannedJob& job, uint64_t resumed_size) {
   uint64_t parameters = 0;
   for (const v1::LayerSpec& layer : job.graph.layers()) {
     for (const v1::ParameterSpec& parameter : layer.parameters()) {
@@ -36,9 +43,9 @@ void PrintSummary(const v1::JobSpec& spec, const TextCorpus& corpus, const Plann
   std::cout << absl::StrFormat("  model        %s, %d blocks, %d parameters%s\n", spec.model().architecture(),
                                spec.model().config().num_hidden_layers(), parameters,
                                spec.model().config().tie_word_embeddings() ? " (tied embeddings)" : "");
-  std::cout << absl::StrFormat("  batch        %d = %d micro-batches x %d samples of %d tokens\n",
-                               training.global_batch_size(), job.plan.num_micro_batches(), training.micro_batch_size(),
-                               training.seq_len());
+  std::cout << absl::StrFormat("  batch        %d = %d micro-batches x %d samples of %d tokens%s\n",
+                               training.global_batch_size(), job.plan.num_micro_batches(), job.graph.micro_batch_size(),
+                               training.seq_len(), SizeNote(spec, resumed_size));
   std::cout << absl::StrFormat("  training     %d samples in %d files, %.2f passes in %d steps\n",
                                corpus.num_train_samples, corpus.train.size(),
                                static_cast<double>(training.steps() * training.global_batch_size()) /
@@ -66,7 +73,10 @@ int Validate(const ValidateArguments& arguments) {
     return ReportFailure({.code = kExitUsage, .status = resumed.status()}, {.json = arguments.output.is_json()});
   }
   const uint32_t workers = std::max(1u, spec->parallelism().pipeline_parallel_degree());
-  const absl::StatusOr<PlannedJob> job = PlanJob(*spec, std::vector<WorkerProfile>(workers));
+  const uint64_t resumed_size = resumed->micro_batch_size;
+  const bool keeps_size = ChoosesMicroBatchSize(*spec) && resumed_size != 0;
+  const absl::StatusOr<PlannedJob> job =
+      PlanJob(keeps_size ? WithMicroBatchSize(*spec, resumed_size) : *spec, std::vector<WorkerProfile>(workers));
   if (!job.ok()) {
     return ReportFailure({.code = kExitUsage, .status = job.status()}, {.json = arguments.output.is_json()});
   }
@@ -75,7 +85,7 @@ int Validate(const ValidateArguments& arguments) {
   } else if (arguments.output.format == "json") {
     std::cout << PrintJson(*spec) << "\n";
   } else {
-    PrintSummary(*spec, *corpus, *job);
+    PrintSummary(*spec, *corpus, *job, resumed_size);
   }
   return kExitOk;
 }

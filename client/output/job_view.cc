@@ -181,6 +181,10 @@ std::string JobText(const v1::Job& job, absl::Time now, bool colour) {
   fields.Add("Digest", job.digest());
   fields.Add("State digest", job.state_digest());
   fields.Add("Schedule", job.plan().schedule());
+  if (job.has_plan() && job.spec().training().micro_batch_size() != 0) {
+    fields.Add("Micro-batches", absl::StrCat(job.plan().num_micro_batches(), " of ",
+                                             job.spec().training().micro_batch_size(), " samples"));
+  }
   if (job.has_plan()) fields.Add("Costs", job.plan().measured_costs() ? "measured on a worker" : "by FLOPs");
   std::string text = fields.Take();
   if (job.plan().stages_size() > 0) absl::StrAppend(&text, "\n", StageTable(job));

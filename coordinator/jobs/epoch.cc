@@ -1,5 +1,6 @@
 #include "coordinator/jobs/epoch.h"
 
+#include <string>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -8,6 +9,7 @@
 #include "coordinator/jobs/job_end.h"
 #include "coordinator/jobs/job_state.h"
 #include "coordinator/jobs/step.h"
+#include "coordinator/plan/micro_batch_sizes.h"
 
 namespace stagecoach {
 namespace {
@@ -17,6 +19,14 @@ void Resume(JobDecision& decision, const v1::JobResumed& resumed) {
   *entry.mutable_job_resumed() = resumed;
   entry.mutable_job_resumed()->set_job(decision.job().id.value());
   decision.Append(std::move(entry));
+}
+
+// What the planner has chosen.
+std::string MicroBatchNote(const JobDecision& decision) {
+  if (!ChoosesMicroBatchSize(decision.spec())) return "";
+  const PlannedJob& planned = decision.job().progress.plan->planned;
+  return absl::StrCat(", in micro-batches of ", planned.graph.micro_batch_size(), " sample(s), chosen by ",
+                      planned.plan.measured_costs() ? "measured costs" : "FLOPs");
 }
 
 void SendAssignments(JobDecision& decision) {
@@ -50,7 +60,10 @@ absl::Status CheckPlan(const JobPlan& plan, const v1::JobSpec& spec, size_t num_
                                             num_evaluation_programs, " evaluation programs for ", num_members,
                                             " workers"));
   }
-  const uint64_t capacity = planned.plan.num_micro_batches() * spec.training().micro_batch_size();
+  // The plan's, when the specification has none.
+  const uint64_t size =
+      ChoosesMicroBatchSize(spec) ? planned.graph.micro_batch_size() : spec.training().micro_batch_size();
+  const uint64_t capacity = planned.plan.num_micro_batches() * size;
   if (capacity < spec.training().global_batch_size()) {
     return absl::InternalError(absl::StrCat("the plan's micro-batches hold ", capacity, " samples, fewer than the ",
                                             spec.training().global_batch_size(), " of a step"));
@@ -71,6 +84,9 @@ void StartEpoch(JobDecision& decision) {
   }
   if (decision.spec().resources().threads_per_worker() == 0) {
     started.set_threads_per_worker(progress.threads_per_worker);
+  }
+  if (ChoosesMicroBatchSize(decision.spec())) {
+    started.set_micro_batch_size(progress.plan->planned.graph.micro_batch_size());
   }
   started.mutable_placement()->set_epoch(NextEpoch(decision.history()).value());
   for (const MemberId& id : *progress.members) {
@@ -105,9 +121,9 @@ bool OnPlanReady(JobDecision& decision, const PlanReady& input) {
   }
   progress.plan = *input.plan;
   if (input.resumed != nullptr) Resume(decision, *input.resumed);
-  decision.ChangeState(
-      v1::JOB_STATE_PREPARING, kReasonPreparingStages,
-      absl::StrCat(progress.plan->planned.plan.stages_size(), " stage(s) on ", decision.num_members(), " worker(s)"));
+  decision.ChangeState(v1::JOB_STATE_PREPARING, kReasonPreparingStages,
+                       absl::StrCat(progress.plan->planned.plan.stages_size(), " stage(s) on ", decision.num_members(),
+                                    " worker(s)", MicroBatchNote(decision)));
   StartEpoch(decision);
   return true;
 }

@@ -34,7 +34,7 @@ struct WorkerSaid {
 // `request` names who waits for the AnswerRequest effect.
 struct JobRequested {
   uint64_t request = 0;
-  v1::JobSpec spec;  // resolved, but for threads_per_worker, which is when the job is placed
+  v1::JobSpec spec;  // resolved, but for threads_per_worker and micro_batch_size, which are when the job is placed
   std::string submission_id;
 };
 struct CancelRequested {

@@ -43,6 +43,7 @@ void ApplySubmission(const v1::JournalEntry& entry, JobHistory& history) {
   history.submitted = entry.time();
   history.spec = std::make_shared<const v1::JobSpec>(submitted.spec());
   history.threads_are_automatic = submitted.spec().resources().threads_per_worker() == 0;
+  history.micro_batch_size_is_automatic = submitted.spec().training().micro_batch_size() == 0;
   history.submission_id = submitted.submission_id();
   history.spec_digest = submitted.spec_digest();
   history.epoch_floor = Epoch(submitted.epoch_floor());
@@ -58,6 +59,13 @@ void SetThreads(uint32_t threads, JobHistory& history) {
   history.spec = std::move(spec);
 }
 
+void SetMicroBatchSize(uint64_t size, JobHistory& history) {
+  if (!history.micro_batch_size_is_automatic || history.spec->training().micro_batch_size() == size) return;
+  auto spec = std::make_shared<v1::JobSpec>(*history.spec);
+  spec->mutable_training()->set_micro_batch_size(size);
+  history.spec = std::move(spec);
+}
+
 void ApplyState(const v1::JournalEntry& entry, JobHistory& history) {
   const v1::JobStateChanged& change = entry.job_state_changed();
   history.state = change.state();
@@ -65,7 +73,10 @@ void ApplyState(const v1::JournalEntry& entry, JobHistory& history) {
   history.message = change.message();
   if (change.has_root_cause()) history.root_cause = std::make_shared<const v1::RootCause>(change.root_cause());
   // It has not begun, and is placed again.
-  if (history.state == v1::JOB_STATE_QUEUED) SetThreads(0, history);
+  if (history.state == v1::JOB_STATE_QUEUED) {
+    SetThreads(0, history);
+    SetMicroBatchSize(0, history);
+  }
   if (!HasEnded(history.state)) return;
   history.ended = entry.time();
   history.ended_at = entry.sequence();
@@ -77,6 +88,8 @@ void ApplyEpoch(const v1::JournalEntry& entry, JobHistory& history) {
   history.placement = std::make_shared<const v1::Placement>(entry.epoch_started().placement());
   const uint32_t threads = entry.epoch_started().threads_per_worker();
   if (threads != 0) SetThreads(threads, history);
+  const uint64_t micro_batch_size = entry.epoch_started().micro_batch_size();
+  if (micro_batch_size != 0) SetMicroBatchSize(micro_batch_size, history);
   const v1::DataIdentity& data = entry.epoch_started().data();
   history.data = {.bytes = data.bytes(), .digest = data.digest()};
   if (history.num_epochs++ == 0) history.started = entry.time();

@@ -142,6 +142,7 @@ struct JobHistory {
   uint64_t ended_at = 0;      // likewise
   std::shared_ptr<const v1::JobSpec> spec;
   bool threads_are_automatic = false;  // those of `spec` are its first gang's; a gang that trained no step is none
+  bool micro_batch_size_is_automatic = false;  // that of `spec` is its first plan's, likewise
   v1::JobState state = v1::JOB_STATE_UNSPECIFIED;
   std::string reason;
   std::string message;

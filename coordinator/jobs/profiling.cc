@@ -119,7 +119,7 @@ void BeginPreparation(JobDecision& decision) {
   JobProgress& progress = decision.progress();
   ++progress.planning_attempt;
   const std::shared_ptr<const LayerCosts> known = CostsOfMembers(decision);
-  const std::vector<ShapedCall> calls = UnknownCalls(decision.spec(), known.get());
+  const std::vector<ShapedCall> calls = UnknownCalls(decision.spec(), decision.num_members(), known.get());
   if (calls.empty()) return Plan(decision, known, "");
   progress.profiling = ProfilingOf(decision, calls);
   decision.EnterPhase(Phase::kProfiling);

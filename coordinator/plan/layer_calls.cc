@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/status/statusor.h"
+#include "coordinator/plan/micro_batch_sizes.h"
 #include "coordinator/spec/model_graph.h"
 
 namespace stagecoach {
@@ -34,11 +35,15 @@ void AddUnknown(const v1::ModelGraph& graph, const LayerCosts* known, std::vecto
 
 bool WantsMeasuredCosts(const v1::JobSpec& spec) { return spec.parallelism().costs() == "measured"; }
 
-std::vector<ShapedCall> UnknownCalls(const v1::JobSpec& spec, const LayerCosts* known) {
+std::vector<ShapedCall> UnknownCalls(const v1::JobSpec& spec, size_t num_workers, const LayerCosts* known) {
   std::vector<ShapedCall> calls;
   if (!WantsMeasuredCosts(spec)) return calls;
-  const absl::StatusOr<v1::ModelGraph> graph = BuildModelGraph(spec);
-  if (graph.ok()) AddUnknown(*graph, known, calls);
+  std::vector<uint64_t> sizes = {spec.training().micro_batch_size()};
+  if (ChoosesMicroBatchSize(spec)) sizes = SizesToMeasure(MicroBatchSizes(spec, num_workers));
+  for (const uint64_t size : sizes) {
+    const absl::StatusOr<v1::ModelGraph> graph = BuildModelGraph(WithMicroBatchSize(spec, size));
+    if (graph.ok()) AddUnknown(*graph, known, calls);
+  }
   return calls;
 }
 

@@ -1,6 +1,7 @@
 #include "coordinator/plan/planner.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -9,6 +10,7 @@
 #include "common/status_macros.h"
 #include "coordinator/plan/cost_model.h"
 #include "coordinator/plan/fit_advice.h"
+#include "coordinator/plan/micro_batch_sizes.h"
 #include "coordinator/program/lowering.h"
 #include "coordinator/program/stage_memory.h"
 #include "coordinator/program/verifier.h"
@@ -116,14 +118,8 @@ absl::Status VerifyJob(const PlannedJob& job, const std::vector<WorkerProfile>& 
   return VerifyBoth(job, job.evaluation_programs, limits);
 }
 
-}  // namespace
-
-absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const std::vector<WorkerProfile>& workers) {
-  return PlanJobWith(spec, workers, {});
-}
-
-absl::StatusOr<PlannedJob> PlanJobWith(const v1::JobSpec& spec, const std::vector<WorkerProfile>& workers,
-                                       const PlanOptions& options) {
+absl::StatusOr<PlannedJob> PlanSized(const v1::JobSpec& spec, const std::vector<WorkerProfile>& workers,
+                                     const PlanOptions& options) {
   STAGECOACH_ASSIGN_OR_RETURN(const JobRequest request, JobRequestOf(spec, workers, options));
   PlannedJob job;  // of the cut that was lowered last
   const absl::StatusOr<ScheduleChoice> choice = ChooseSchedule(
@@ -137,6 +133,56 @@ absl::StatusOr<PlannedJob> PlanJobWith(const v1::JobSpec& spec, const std::vecto
   job.plan.set_measured_costs(request.measured_costs);
   STAGECOACH_RETURN_IF_ERROR(VerifyJob(job, workers));
   return job;
+}
+
+// A micro-batch size with which the job can be cut.
+struct SizedCut {
+  uint64_t micro_batch_size = 0;
+  double step_seconds = 0;
+};
+
+// The fastest first; of equals, to a billionth, the one with fewer micro-batches.
+bool IsBetterCut(const SizedCut& a, const SizedCut& b) {
+  constexpr double kEqual = 1e-9;
+  if (std::abs(a.step_seconds - b.step_seconds) > kEqual * std::max(a.step_seconds, b.step_seconds)) {
+    return a.step_seconds < b.step_seconds;
+  }
+  return a.micro_batch_size > b.micro_batch_size;
+}
+
+absl::StatusOr<PlannedJob> PlanBestSize(const v1::JobSpec& spec, const std::vector<WorkerProfile>& workers,
+                                        const PlanOptions& options) {
+  const std::vector<uint64_t> sizes = MicroBatchSizes(spec, workers.size());
+  if (sizes.empty()) {
+    return absl::InvalidArgumentError(absl::StrCat("training.micro_batch_size auto: no divisor of global_batch_size ",
+                                                   spec.training().global_batch_size(),
+                                                   " makes micro-batches that are neither too large nor too many; "
+                                                   "choose a number with more divisors"));
+  }
+  std::vector<SizedCut> cuts;
+  for (const uint64_t size : sizes) {
+    const absl::StatusOr<JobCut> cut = CutJob(WithMicroBatchSize(spec, size), workers, options);
+    if (cut.ok()) cuts.push_back({size, cut->choice.cut.step_seconds()});
+  }
+  // Lowering may need more memory than the cut was reckoned with.
+  while (!cuts.empty()) {
+    const auto best = std::min_element(cuts.begin(), cuts.end(), IsBetterCut);
+    absl::StatusOr<PlannedJob> job = PlanSized(WithMicroBatchSize(spec, best->micro_batch_size), workers, options);
+    if (!absl::IsResourceExhausted(job.status())) return job;
+    cuts.erase(best);
+  }
+  return PlanSized(WithMicroBatchSize(spec, sizes.front()), workers, options);
+}
+
+}  // namespace
+
+absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const std::vector<WorkerProfile>& workers) {
+  return PlanJobWith(spec, workers, {});
+}
+
+absl::StatusOr<PlannedJob> PlanJobWith(const v1::JobSpec& spec, const std::vector<WorkerProfile>& workers,
+                                       const PlanOptions& options) {
+  return ChoosesMicroBatchSize(spec) ? PlanBestSize(spec, workers, options) : PlanSized(spec, workers, options);
 }
 
 }  // namespace stagecoach

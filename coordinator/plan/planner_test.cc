@@ -11,6 +11,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/layer_memory.h"
 #include "coordinator/plan/layer_costs.h"
+#include "coordinator/plan/micro_batch_sizes.h"
 #include "coordinator/program/lowering.h"
 #include "coordinator/schedule/schedule.h"
 #include "coordinator/schedule/stage_placement.h"
@@ -366,6 +367,71 @@ TEST(PlannerTest, CandidatesThatDoNotFitSayWhy) {
   EXPECT_THAT(by_name["interleaved 4"].why_not(), HasSubstr("24 stages (6 workers x 4) for 16 transformer blocks"));
   EXPECT_THAT(by_name["gpipe 1"].why_not(), HasSubstr("its fastest cut lacks "));
   EXPECT_EQ(by_name["gpipe 1"].step_seconds(), 0);
+}
+
+v1::JobSpec WithoutMicroBatchSize() { return TinySpec({{"training.micro_batch_size", "auto"}}); }
+
+TEST(PlannerTest, ChoosesTheMicroBatchSizeWithTheShortestStep) {
+  const absl::StatusOr<PlannedJob> job = PlanJob(WithoutMicroBatchSize(), Workers(2));
+  ASSERT_TRUE(job.ok()) << job.status();
+  const uint64_t chosen = job->graph.micro_batch_size();
+  EXPECT_EQ(job->plan.num_micro_batches() * chosen, 16u);
+  for (const uint64_t size : {1, 2, 4, 8}) {
+    const absl::StatusOr<PlannedJob> other =
+        PlanJob(TinySpec({{"training.micro_batch_size", absl::StrCat(size)}}), Workers(2));
+    ASSERT_TRUE(other.ok()) << other.status();
+    EXPECT_LE(job->plan.step_seconds(), other->plan.step_seconds()) << size;
+    if (size == chosen) {
+      EXPECT_EQ(job->plan.SerializeAsString(), other->plan.SerializeAsString());
+    }
+  }
+}
+
+// On which a call takes a millisecond for each sample, or whatever its samples, as two sizes have shown.
+std::vector<WorkerProfile> MeasuredWorkers(size_t count, bool constant, uint64_t memory_bytes = 0) {
+  LayerCosts costs;
+  for (const uint64_t size : {1, 8}) {
+    const v1::ModelGraph graph = *BuildModelGraph(WithMicroBatchSize(WithoutMicroBatchSize(), size));
+    for (const v1::LayerSpec& layer : graph.layers()) {
+      const double seconds = constant ? 1e-3 : 1e-3 * static_cast<double>(size);
+      costs.Add(LayerShape(layer, graph.seq_len()), size, {seconds, seconds, seconds});
+    }
+  }
+  std::vector<WorkerProfile> workers = Workers(count, memory_bytes);
+  for (WorkerProfile& worker : workers) worker.measured = std::make_shared<const LayerCosts>(costs);
+  return workers;
+}
+
+TEST(PlannerTest, ChoosesTheMicroBatchSizeByMeasuredCostsOnALineThroughThem) {
+  for (const bool constant : {false, true}) {
+    const absl::StatusOr<PlannedJob> job = PlanJob(WithoutMicroBatchSize(), MeasuredWorkers(2, constant));
+    ASSERT_TRUE(job.ok()) << job.status();
+    EXPECT_TRUE(job->plan.measured_costs());
+    EXPECT_EQ(job->graph.micro_batch_size(), constant ? 8u : 1u);
+  }
+}
+
+TEST(PlannerTest, ChoosesASmallerMicroBatchSizeWhenMemoryIsShort) {
+  constexpr uint64_t kMemoryBytes = 56 << 20;
+  const std::vector<WorkerProfile> workers = MeasuredWorkers(2, /*constant=*/true, kMemoryBytes);
+  const v1::JobSpec largest = WithMicroBatchSize(WithoutMicroBatchSize(), 8);
+  ASSERT_EQ(PlanJob(largest, workers).status().code(), absl::StatusCode::kResourceExhausted);
+  const absl::StatusOr<PlannedJob> job = PlanJob(WithoutMicroBatchSize(), workers);
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_LT(job->graph.micro_batch_size(), 8u);
+  for (const v1::StagePlan& stage : job->plan.stages()) EXPECT_LE(stage.memory_bytes().total(), kMemoryBytes);
+}
+
+TEST(PlannerTest, AJobThatFitsWithNoMicroBatchSizeSaysWhatItsSmallestLacks) {
+  const absl::StatusOr<PlannedJob> job = PlanJob(WithoutMicroBatchSize(), Workers(2, 1 << 20));
+  EXPECT_EQ(job.status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(job.status(), PlanJob(TinySpec({{"training.micro_batch_size", "1"}}), Workers(2, 1 << 20)).status());
+}
+
+TEST(PlannerTest, ABatchWithoutDivisorsIsRefused) {
+  v1::JobSpec spec = WithoutMicroBatchSize();
+  spec.mutable_training()->set_global_batch_size(65'537);
+  EXPECT_THAT(std::string(PlanJob(spec, Workers(2)).status().message()), HasSubstr("training.micro_batch_size auto"));
 }
 
 }  // namespace

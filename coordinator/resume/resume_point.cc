@@ -17,7 +17,6 @@
 namespace stagecoach {
 namespace {
 
-using ResumePoint = std::shared_ptr<const v1::JobResumed>;
 using IdentifyData = std::function<absl::StatusOr<CorpusIdentity>()>;
 
 // The codes of a file system mean other things here: a file in the place of a directory is no change of the
@@ -67,7 +66,8 @@ absl::StatusOr<ResumePoint> ResumeFrom(FileSystem& files, const VerifiedCheckpoi
   STAGECOACH_ASSIGN_OR_RETURN(*resumed.mutable_manifest_digest(), DigestOfManifest(files, checkpoint.path));
   for (const std::string& change : changes.allowed) notes.push_back(change);
   for (std::string& note : notes) resumed.add_notes(std::move(note));
-  return std::make_shared<const v1::JobResumed>(std::move(resumed));
+  return ResumePoint{.resumed = std::make_shared<const v1::JobResumed>(std::move(resumed)),
+                     .micro_batch_size = manifest.spec().training().micro_batch_size()};
 }
 
 // Verified: what there is to read may be damaged, but not missing.

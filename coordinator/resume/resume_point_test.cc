@@ -36,7 +36,10 @@ class ResumePointTest : public testing::Test {
   std::string Write(uint64_t step) { return WriteSmallCheckpoint(files_, root_, step, spec_, *TrainingData()); }
   absl::StatusOr<std::shared_ptr<const v1::JobResumed>> Find(const std::string& resume = "auto") {
     spec_.mutable_checkpoint()->set_resume(resume);
-    return FindResumePoint(files_, spec_, [this] { return TrainingData(); });
+    const absl::StatusOr<ResumePoint> found = FindResumePoint(files_, spec_, [this] { return TrainingData(); });
+    if (!found.ok()) return found.status();
+    micro_batch_size_ = found->micro_batch_size;
+    return found->resumed;
   }
   void ExpectError(const std::string& resume, absl::StatusCode code, const std::string& part) {
     const absl::Status status = Find(resume).status();
@@ -47,6 +50,7 @@ class ResumePointTest : public testing::Test {
   TemporaryDirectory directory_;
   FaultFileSystem files_;
   const std::string root_ = directory_.Path("checkpoints");
+  uint64_t micro_batch_size_ = 0;  // of the checkpoint that Find has found
   v1::JobSpec spec_;
 };
 
@@ -66,7 +70,17 @@ TEST_F(ResumePointTest, WithoutACheckpointNobodyReadsTheData) {
   const auto found = FindResumePoint(
       files_, spec_, []() -> absl::StatusOr<CorpusIdentity> { return absl::InternalError("the data was read"); });
   ASSERT_TRUE(found.ok()) << found.status();
-  EXPECT_EQ(*found, nullptr);
+  EXPECT_EQ(found->resumed, nullptr);
+}
+
+TEST_F(ResumePointTest, TellsTheMicroBatchSizeOfTheCheckpoint) {
+  ASSERT_TRUE(Find().ok());
+  EXPECT_EQ(micro_batch_size_, 0u);
+  spec_.mutable_training()->set_micro_batch_size(4);
+  Write(5);
+  spec_.mutable_training()->set_micro_batch_size(0);
+  ASSERT_TRUE(Find().ok());
+  EXPECT_EQ(micro_batch_size_, 4u);
 }
 
 TEST_F(ResumePointTest, AutoTakesTheNewest) {

@@ -52,6 +52,11 @@ std::string ValueOf(const SchemaField& field, const v1::JobSpec& spec) {
   return AppliesTo(field, spec) ? PrintField(field, spec) : "nothing";
 }
 
+// Who leaves it to the planner gets that of the checkpoint.
+bool IsKept(const SchemaField& field, const v1::JobSpec& resumed_by) {
+  return field.path == "training.micro_batch_size" && resumed_by.training().micro_batch_size() == 0;
+}
+
 }  // namespace
 
 SpecChanges CompareSpecs(const v1::JobSpec& written_by, const v1::JobSpec& resumed_by) {
@@ -61,7 +66,7 @@ SpecChanges CompareSpecs(const v1::JobSpec& written_by, const v1::JobSpec& resum
     if (IsAmong(field.path, kIgnored)) continue;
     const std::string before = ValueOf(field, written_by);
     const std::string now = ValueOf(field, resumed_by);
-    if (before == now) continue;
+    if (before == now || IsKept(field, resumed_by)) continue;
     const bool is_forbidden = IsAmong(field.path, kForbidden) || (field.path == "resources.device" && simulated_by_one);
     (is_forbidden ? changes.forbidden : changes.allowed).push_back(absl::StrCat(field.path, ": ", before, " -> ", now));
   }

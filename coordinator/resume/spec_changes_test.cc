@@ -50,6 +50,10 @@ TEST(SpecChangesTest, WhatTheBitsDoNotDependOnIsNotCompared) {
   EXPECT_THAT(changes.allowed, IsEmpty());
 }
 
+TEST(SpecChangesTest, AMicroBatchSizeThatIsLeftToThePlannerIsTheCheckpoints) {
+  EXPECT_THAT(Change({{"training.micro_batch_size", "auto"}}).allowed, IsEmpty());
+}
+
 TEST(SpecChangesTest, HowTrainingGoesOnMayChangeAndIsSaid) {
   const SpecChanges changes =
       Change({{"training.steps", "40"}, {"optimizer.lr", "3e-4"}, {"training.micro_batch_size", "4"}});

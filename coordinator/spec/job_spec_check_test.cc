@@ -37,7 +37,7 @@ TEST(JobSpecCheckTest, SaysWhatIsWrongWithASpecificationFromElsewhere) {
   const std::vector<std::pair<std::string, std::function<void(v1::JobSpec&)>>> bad = {
       {"name", [](v1::JobSpec& spec) { spec.clear_name(); }},
       {"training.seq_len", [](v1::JobSpec& spec) { spec.mutable_training()->set_seq_len(0); }},
-      {"training.micro_batch_size", [](v1::JobSpec& spec) { spec.mutable_training()->set_micro_batch_size(0); }},
+      {"training.micro_batch_size", [](v1::JobSpec& spec) { spec.mutable_training()->set_micro_batch_size(65536); }},
       {"training.global_batch_size", [](v1::JobSpec& spec) { spec.mutable_training()->set_global_batch_size(~0ull); }},
       {"training.steps", [](v1::JobSpec& spec) { spec.mutable_training()->set_steps(0); }},
       {"optimizer.lr", [](v1::JobSpec& spec) { spec.mutable_optimizer()->set_lr(std::nan("")); }},

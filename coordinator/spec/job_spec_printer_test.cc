@@ -110,6 +110,7 @@ class RandomSpec {
     v1::TrainingSpec& training = *spec.mutable_training();
     training.set_micro_batch_size(Integer(1, 65535));
     training.set_global_batch_size(training.micro_batch_size() * Integer(1, 65535));
+    if (Coin()) training.set_micro_batch_size(0);
     training.set_steps(Integer(1, 0xFFFFFFFF));
     training.set_max_grad_norm(Number(1e9));
     v1::ParallelismSpec& parallelism = *spec.mutable_parallelism();

@@ -82,15 +82,18 @@ class RuleChecker {
       return;
     }
     const uint64_t replicas = spec_.parallelism().data_parallel_degree();
-    const uint64_t unit = training.micro_batch_size() * replicas;
+    const bool is_auto = training.micro_batch_size() == 0;
+    const uint64_t unit = std::max<uint64_t>(1, training.micro_batch_size()) * replicas;
     const std::string product =
-        absl::StrCat("micro_batch_size ", training.micro_batch_size(), " x data_parallel_degree ", replicas);
+        absl::StrCat(is_auto ? "" : absl::StrCat("micro_batch_size ", training.micro_batch_size(), " x "),
+                     "data_parallel_degree ", replicas);
     if (training.global_batch_size() % unit != 0) {
       Add("training.global_batch_size",
           absl::StrCat("global_batch_size ", training.global_batch_size(), " is not a multiple of ", product,
                        "; nearest: ", NearestMultiples(training.global_batch_size(), unit)));
       return;
     }
+    if (is_auto) return;  // the planner takes a divisor
     const uint64_t num_micro_batches = training.global_batch_size() / unit;
     if (num_micro_batches > kMaxMicroBatches) {
       Add("training.global_batch_size",

@@ -44,6 +44,8 @@ TEST(JobSpecRulesTest, ShowsTheArithmeticOfBatches) {
       {{"training.micro_batch_size=1", "training.global_batch_size=65536"},
        "f: --set training.global_batch_size: global_batch_size 65536 / (micro_batch_size 1 x data_parallel_degree 1) "
        "makes 65536 micro-batches per step; at most 65535"},
+      {{"training.micro_batch_size=auto"}, ""},
+      {{"training.micro_batch_size=auto", "training.global_batch_size=65536"}, ""},
   });
 }
 

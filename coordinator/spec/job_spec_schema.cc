@@ -55,7 +55,7 @@ constexpr SchemaField kFields[] = {
 
     {.path = "training.seq_len", .kind = Kind::kInteger, .integers = {1, kMaxPositions}},
     {.path = "training.global_batch_size", .kind = Kind::kInteger, .integers = {1, kMaxSteps}},
-    {.path = "training.micro_batch_size", .kind = Kind::kInteger, .integers = {1, kMaxMicroBatchSize}},
+    {.path = "training.micro_batch_size", .kind = Kind::kIntegerOrAuto, .integers = {1, kMaxMicroBatchSize}},
     {.path = "training.steps", .kind = Kind::kInteger, .integers = {1, kMaxSteps}},
     {.path = "training.precision", .kind = Kind::kChoice, .preset = "f32", .choices = "f32", .later = "bf16|f16"},
     {.path = "training.max_grad_norm", .kind = Kind::kNumber, .preset = "1.0", .numbers = {0, 1e9}},

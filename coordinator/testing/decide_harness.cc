@@ -274,13 +274,14 @@ std::string DurableText(const State& state) {
     const JobHistory& history = job.history;
     absl::StrAppend(&text, "data ", history.data.bytes, " ", history.data.digest, ", ended at ", history.ended_at,
                     ", epochs above ", history.epoch_floor.value(), "\n");
-    absl::StrAppend(
-        &text, "job ", id.value(), ", submitted at ", history.submitted_at, ", state ", static_cast<int>(history.state),
-        history.threads_are_automatic, " ", history.reason, " ", history.message, ", epoch ", history.epoch.value(),
-        " of ", history.num_epochs, ", ended ", history.ended_epoch.value(), ", skips ", history.consecutive_skips,
-        ", evaluated ", history.evaluated_step, ", submission ", history.submission_id, " ", history.spec_digest, "\n",
-        history.submitted.SerializeAsString(), history.started.SerializeAsString(), history.ended.SerializeAsString(),
-        history.spec->SerializeAsString(), history.last_commit.SerializeAsString());
+    absl::StrAppend(&text, "job ", id.value(), ", submitted at ", history.submitted_at, ", state ",
+                    static_cast<int>(history.state), history.threads_are_automatic,
+                    history.micro_batch_size_is_automatic, " ", history.reason, " ", history.message, ", epoch ",
+                    history.epoch.value(), " of ", history.num_epochs, ", ended ", history.ended_epoch.value(),
+                    ", skips ", history.consecutive_skips, ", evaluated ", history.evaluated_step, ", submission ",
+                    history.submission_id, " ", history.spec_digest, "\n", history.submitted.SerializeAsString(),
+                    history.started.SerializeAsString(), history.ended.SerializeAsString(),
+                    history.spec->SerializeAsString(), history.last_commit.SerializeAsString());
     if (history.last_step != nullptr) absl::StrAppend(&text, "step ", history.last_step->SerializeAsString());
     if (history.root_cause != nullptr) absl::StrAppend(&text, "cause ", history.root_cause->SerializeAsString());
     if (history.plan != nullptr) absl::StrAppend(&text, "plan ", history.plan->SerializeAsString());

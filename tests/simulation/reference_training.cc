@@ -35,8 +35,9 @@ void ReferenceTraining::RunNextStep() {
   const v1::TrainingSpec& training = spec_.training();
   const uint64_t step = states_.size();
   const StepSamples samples = SamplesOfStep(step, plan_->num_train_samples, training.global_batch_size());
-  const MicroBatches batches = DivideSamples(samples.num_samples, samples.num_samples,
-                                             plan_->planned.plan.num_micro_batches(), training.micro_batch_size());
+  const MicroBatches batches =
+      DivideSamples(samples.num_samples, samples.num_samples, plan_->planned.plan.num_micro_batches(),
+                    plan_->planned.graph.micro_batch_size());
   std::vector<uint64_t> gradients(before.values.size(), 0);
   auto vote = std::make_shared<v1::StepPrepared>();
   for (uint32_t i = 0; i < batches.samples.size(); ++i) {
@@ -85,13 +86,13 @@ double ReferenceTraining::LossOfRun(const State& state, uint64_t first_sample, c
 double ReferenceTraining::ValidationLossAfter(uint64_t step) {
   const State& state = After(step);
   const uint32_t num_micro_batches = plan_->planned.evaluation_programs[0].num_micro_batches();
-  const uint64_t capacity = num_micro_batches * spec_.training().micro_batch_size();
+  const uint64_t capacity = num_micro_batches * plan_->planned.graph.micro_batch_size();
   double loss = 0;
   for (uint64_t first = 0; first < plan_->num_validation_samples; first += capacity) {
     const uint64_t num_samples = std::min(capacity, plan_->num_validation_samples - first);
     loss += LossOfRun(state, first,
                       DivideSamples(num_samples, plan_->num_validation_samples, num_micro_batches,
-                                    spec_.training().micro_batch_size()));
+                                    plan_->planned.graph.micro_batch_size()));
   }
   return loss;
 }

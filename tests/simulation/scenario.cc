@@ -14,6 +14,7 @@ JobPlanned DrawJob(Random& random, uint32_t largest_gang, absl::Duration latest)
   job.checkpoint_interval = random.Below(5);
   job.checkpoints_behind_training = random.Chance(0.6);
   job.measured_costs = random.Chance(0.5);
+  job.automatic_size = random.Chance(0.3);
   job.hidden_size = 8 * (1 + random.Below(2));
   const auto call = [&](Request request, double chance) {
     if (!random.Chance(chance)) return;

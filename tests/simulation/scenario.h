@@ -52,7 +52,8 @@ struct JobPlanned {
   uint64_t checkpoint_interval = 0;  // steps; 0: only at the end
   bool checkpoints_behind_training = false;
   bool measured_costs = false;
-  uint64_t hidden_size = 8;  // what costs are measured of
+  uint64_t hidden_size = 8;     // what costs are measured of
+  bool automatic_size = false;  // of micro-batches
   std::vector<ClientCall> calls;
 };
 

@@ -68,6 +68,7 @@ class Simulation {
     v1::JobSpec spec =
         SmallSpec(absl::StrCat("job", index), job.degree, job.steps, job.validation_interval, Mix(seed, index));
     spec.mutable_model()->mutable_config()->set_hidden_size(job.hidden_size);
+    if (job.automatic_size) spec.mutable_training()->clear_micro_batch_size();
     spec.mutable_parallelism()->set_costs(job.measured_costs ? "measured" : "analytic");
     spec.mutable_checkpoint()->set_interval_steps(job.checkpoint_interval);
     spec.mutable_checkpoint()->set_async(job.checkpoints_behind_training);
