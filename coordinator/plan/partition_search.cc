@@ -25,14 +25,18 @@ PartitionSearch::PartitionSearch(const WorkerLoads& loads, uint64_t max_moves)
   for (uint32_t rank = loads.num_workers(); rank-- > 0;) speed_from_[rank] = speed_from_[rank + 1] + loads.Speed(rank);
 }
 
-// Chunk by chunk, where it ends; the last one ends with the model.
+// Chunk by chunk, where it ends; the last one ends with the model. Each has a block for every stage.
 void PartitionSearch::AddStarts(Position position, uint32_t chunk) {
-  if (chunk + 1 >= num_tapes()) {
+  const uint32_t num_blocks = loads_.num_workers() * (is_v_ ? 2 : 1);
+  const auto later_chunks = static_cast<uint32_t>(num_tapes()) - chunk - 1;
+  if (later_chunks == 0) {
     position.end[chunk] = static_cast<uint16_t>(loads_.num_layers());
     levels_[0].Add(position);
     return;
   }
   for (uint32_t end = position.first[chunk] + 1; end < loads_.num_layers(); ++end) {
+    if (loads_.NumBlocks({end, loads_.num_layers()}) < num_blocks * later_chunks || ++num_moves_ > max_moves_) return;
+    if (loads_.NumBlocks({position.first[chunk], end}) < num_blocks) continue;
     position.end[chunk] = static_cast<uint16_t>(end);
     position.first[chunk + 1] = static_cast<uint16_t>(end);
     AddStarts(position, chunk + 1);
@@ -136,6 +140,7 @@ PartitionSearch::Outcome PartitionSearch::Reach(double seconds) {
   levels_.assign(loads_.num_workers() + 1, {});
   num_moves_ = 0;
   AddStarts({}, 0);
+  if (num_moves_ > max_moves_) return Outcome::kTooMuchWork;
   for (uint32_t rank = 0; rank < loads_.num_workers(); ++rank) {
     Level& next = levels_[rank + 1];
     for (const Position& position : levels_[rank].positions) {
