@@ -20,7 +20,7 @@ class CandidatePartitions {
  public:
   explicit CandidatePartitions(v1::PartitionSpec spec) : spec_(std::move(spec)) {}
 
-  // As PartitionAsAsked; RESOURCE_EXHAUSTED says what the fastest partition lacks. Problems may differ in slots,
+  // As PartitionAsAsked; RESOURCE_EXHAUSTED says what the best partition of all lacks. Problems may differ in slots,
   // placement, chunks and memory, and are alike in all else.
   absl::StatusOr<Partition> Best(const PartitionProblem& problem);
 

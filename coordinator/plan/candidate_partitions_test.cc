@@ -66,7 +66,7 @@ TEST(CandidatePartitionsTest, WhatDoesNotFitSaysByHowMuch) {
   const absl::Status status = CandidatePartitions(Auto()).Best(ProblemOf("1f1b", 1000)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()),
-              ::testing::StartsWith(absl::StrCat("its fastest cut lacks ", needed - 1000, " bytes on worker ")));
+              ::testing::StartsWith(absl::StrCat("its best cut lacks ", needed - 1000, " bytes on worker ")));
 }
 
 TEST(CandidatePartitionsTest, ACutThatIsAskedForIsTheOnlyOne) {

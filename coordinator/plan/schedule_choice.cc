@@ -82,6 +82,7 @@ struct Tried {
   std::vector<WorkerProfile> workers;  // with the memory that the partitioner may reckon with
   absl::StatusOr<ScheduledCut> cut;
   int num_lowered = 0;
+  absl::Status lacking = absl::OkStatus();  // what the first cut that was lowered lacked
 
   bool fits() const { return cut.ok(); }
 };
@@ -118,14 +119,8 @@ class Chooser {
       if (!best.fits()) break;
       if (lowered_bytes_ == nullptr) return Choice();
       STAGECOACH_ASSIGN_OR_RETURN(const std::vector<uint64_t> needed, lowered_bytes_(*best.cut));
-      if (!IsLacking(needed)) return Choice();
-      AllowForError(needed, best);
-      if (++best.num_lowered < kMaxLowered) {
-        CutWithin(best);
-      } else {
-        best.cut = absl::ResourceExhaustedError(
-            absl::StrCat("each of ", kMaxLowered, " cuts needs more for its transfers than its workers have left"));
-      }
+      if (CheckMemory(needed).ok()) return Choice();
+      CutAgain(needed, best);
     }
     return Error();
   }
@@ -144,12 +139,27 @@ class Chooser {
     std::rotate(tried_.begin(), best, best + 1);
   }
 
-  bool IsLacking(const std::vector<uint64_t>& needed) const {
+  uint64_t LackingBytes(size_t rank, uint64_t needed) const {
+    const uint64_t memory = request_.workers[rank].memory_bytes;
+    return memory == 0 ? 0 : needed - std::min(needed, memory);
+  }
+  // On the worker that lacks most. OK: none does.
+  absl::Status CheckMemory(const std::vector<uint64_t>& needed) const {
+    size_t worst = 0;
     for (size_t rank = 0; rank < needed.size(); ++rank) {
-      const uint64_t memory = request_.workers[rank].memory_bytes;
-      if (memory != 0 && needed[rank] > memory) return true;
+      if (LackingBytes(rank, needed[rank]) > LackingBytes(worst, needed[worst])) worst = rank;
     }
-    return false;
+    const uint64_t lacking = LackingBytes(worst, needed[worst]);
+    if (lacking == 0) return absl::OkStatus();
+    return absl::ResourceExhaustedError(absl::StrCat("its best cut lacks ", lacking, " bytes on worker ", worst));
+  }
+
+  // For what was lowered and lacks memory.
+  void CutAgain(const std::vector<uint64_t>& needed, Tried& tried) {
+    if (tried.lacking.ok()) tried.lacking = CheckMemory(needed);
+    AllowForError(needed, tried);
+    if (++tried.num_lowered < kMaxLowered) CutWithin(tried);
+    if (tried.num_lowered == kMaxLowered || absl::IsResourceExhausted(tried.cut.status())) tried.cut = tried.lacking;
   }
 
   // What the partitioner reckoned with and what is needed differ; the next cut is taken to differ by as much. Limits
@@ -174,10 +184,13 @@ class Chooser {
     tried.cut = Cut(within, tried.option, partitions_);
   }
 
-  // Those that were not lowered are shown as the partitioner sees them.
+  // Those that were not lowered are shown as the partitioner sees them; those that were, and are longer than the best
+  // now that they have been cut again, with what stood in their way.
   void CutOthersWithinMemory() {
     for (auto other = tried_.begin() + 1; other < tried_.end(); ++other) {
-      if (!other->fits() || !IsLacking(NeededBytes(other->cut->problem, other->cut->partition.stages))) continue;
+      if (!other->lacking.ok()) other->cut = other->lacking;
+      if (!other->fits()) continue;
+      if (CheckMemory(NeededBytes(other->cut->problem, other->cut->partition.stages)).ok()) continue;
       other->workers = request_.workers;
       CutWithin(*other);
     }

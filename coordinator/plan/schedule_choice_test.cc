@@ -80,7 +80,7 @@ TEST(ScheduleChoiceTest, TheShortestStepThatFitsWins) {
   EXPECT_GE(tight->cut.step_seconds(), choice->cut.step_seconds());
   const absl::Status of_gpipe = ByName(*tight)["gpipe"].status;
   EXPECT_EQ(of_gpipe.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(of_gpipe.message()), ContainsRegex("its fastest cut lacks [0-9]+ bytes on worker"));
+  EXPECT_THAT(std::string(of_gpipe.message()), ContainsRegex("its best cut lacks [0-9]+ bytes on worker"));
   bool fits = true;
   for (const ScheduleCandidate& candidate : tight->candidates) {
     EXPECT_TRUE(candidate.status.ok() || absl::IsResourceExhausted(candidate.status)) << candidate.status;
@@ -160,7 +160,7 @@ TEST(ScheduleChoiceTest, WhereWorkersHaveSeveralStagesLoweringDecidesWhatFits) {
   needed = reckoned;
   const absl::Status status = ChooseSchedule(request, options, lowered_bytes).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("its fastest cut lacks "));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("its best cut lacks "));
 }
 
 TEST(ScheduleChoiceTest, SomeScheduleFitsWhenAnyDoes) {
