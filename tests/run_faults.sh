@@ -15,7 +15,7 @@ for schedule in interleaved zb_v; do
   "${chaos[@]}" coordinator-kill --rounds 20 --workers 2 --set parallelism.schedule=$schedule
 done
 python3 tests/faults/checkpoint_chaos.py "$build/bin" --rounds 200
-python3 tests/faults/checkpoint_chaos.py "$build/bin" --rounds 50 --layouts 1f1b:2,zb_v:2,interleaved:3 \
+python3 tests/faults/checkpoint_chaos.py "$build/bin" --rounds 50 --layouts 1f1b:2,zb_v:2,interleaved:3 --victims workers \
   --set model.config.num_hidden_layers=6
 python3 tests/faults/leaks.py "$build/bin"
 "$build/bin/simulation" --seeds 1..100000

@@ -21,11 +21,9 @@ class ExamplesTest(CommandLineCase):
         train, listing, resume, whole, *digests = self.commands_below("Resume at another layout")
         self.run_stagecoach(*train, cwd=ROOT)
         listed = self.get_json(*listing)["checkpoints"]
-        shards = {workers: len(self.get_json("plan", ROOT / "examples/tiny.yaml", "--workers", workers)["stages"])
-                  for workers in (4, 2)}
-        self.assertEqual([(one["step"], one["shards"]) for one in listed], [(step, shards[4]) for step in (5, 4, 2)])
+        self.assertEqual([(one["step"], one["shards"]) for one in listed], [(5, 4), (4, 4), (2, 4)])
         self.run_stagecoach(*resume, cwd=ROOT)
-        self.assertEqual(self.get_json(*listing)["checkpoints"][0]["shards"], shards[2])
+        self.assertEqual(self.get_json(*listing)["checkpoints"][0]["shards"], 2)
         self.run_stagecoach(*whole, cwd=ROOT)
         first, second = (self.run_stagecoach(*digest).stdout for digest in digests)
         self.assertRegex(first, r"^[0-9a-f]{32}\n$")

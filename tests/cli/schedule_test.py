@@ -139,20 +139,20 @@ class BadInputTest(ScheduleCase):
         self.refuse_file("0F0,0B0\n1F0,1G0\n", "sheet.csv: line 2, column 5 (cell 2)")
         self.refuse_file("0F0,0B0,F0\n", "line 1, column 9 (cell 3)")
 
-    def test_a_program_that_waits_for_itself(self):
-        # Worker 0 has its second forward behind its first backward, worker 1 its first backward behind its second forward.
-        cycle = "0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n"
-        message = self.refuse_cycle(cycle)
-        for action in ("worker 0 at", "worker 1 at"):
-            self.assertIn(action, message)
+    def test_actions_that_wait_for_each_other(self):
+        # The backward of worker 1 is behind its second forward, for which worker 0 has not run its own: that is behind its backward.
+        self.refuse_file("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n", "sheet.csv: these wait for inputs that nothing makes: ")
+        message = self.refused("verify", self.directory / "sheet.csv")
+        self.assertIn("0I0 on worker 0, 1F1 on worker 1", message)
 
-    def refuse_cycle(self, text):
-        path = self.directory / "cycle.csv"
-        path.write_text(text)
-        self.schedule("verify", path, "--sends", "buffered", code=2)
-        message = self.refused("verify", path)
-        self.assertIn("cycle.csv: ", message)
-        return message
+    def test_transfers_that_wait_for_each_other(self):
+        path = self.directory / "lowered.csv"
+        path.write_text("0F0,0SEND_F0,0RECV_B0,0B0,0F1,0SEND_F1,0RECV_B1,0B1\n"
+                        "1RECV_F0,1F0,1RECV_F1,1F1,1B0,1SEND_B0,1B1,1SEND_B1\n")
+        for sends in ("rendezvous", "buffered"):
+            message = self.refused("verify", path, "--sends", sends)
+            self.assertIn("lowered.csv: ", message)
+            self.assertIn("worker 0 at 0I0 waits for 1SEND_B0 of worker 1, worker 1 at 1F1 waits for 0SEND_F1 of worker 0", message)
 
     def test_too_much_memory(self):
         for verb in ("simulate", "show"):

@@ -73,8 +73,10 @@ class PlanTest(CommandLineCase):
         self.assertEqual(roomy, self.get_json("plan", self.spec, *AUTO, "--workers", 2, "--memory", 2 * most))
         least = min(each["memory_bytes"] for each in roomy["candidates"] if not each["why_not"])
         tight = self.get_json("plan", self.spec, *AUTO, "--workers", 2, "--memory", least)
-        self.assertRegex(" ".join(each["why_not"] for each in tight["candidates"]), r"lacks \d+ of \d+ bytes on worker")
-        self.refuse(self.spec, *AUTO, "--workers", 2, "--memory", least // 3, says="are lacking; it fits with", verb="plan")
+        self.assertRegex(" ".join(each["why_not"] for each in tight["candidates"]), r"its best cut lacks \d+ bytes on worker \d")
+        for_four = max(stage["memory_bytes"]["total"] for stage in self.get_json("plan", self.spec, "--workers", 4)["stages"])
+        self.refuse(self.spec, *AUTO, "--workers", 2, "--memory", (for_four + least) // 2, says="are lacking; it fits with",
+                    verb="plan")
         self.refuse(self.spec, *AUTO, "--memory", "1KiB", says="are lacking; it does not fit on up to", verb="plan")
 
     def test_more_workers_than_layers(self):

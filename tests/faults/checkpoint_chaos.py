@@ -2,9 +2,9 @@
 """Kills workers and coordinators at random instants of jobs that write a checkpoint after every step or two. After each kill every
 checkpoint that is there must verify and be that of its step in a run that nobody disturbed, and a job that resumes must end as that
 run did. A job whose worker was killed is resumed in the next of the layouts, each a schedule and a number of workers; that in the last
-one is left alone.
+one is left alone. With --victims workers it is a worker of the job that is killed, in the middle of its steps.
 
-    checkpoint_chaos.py BINARIES [--rounds N] [--seed S] [--layouts 1f1b:2,zb_v:2,...]
+    checkpoint_chaos.py BINARIES [--rounds N] [--seed S] [--layouts 1f1b:2,zb_v:2,...] [--victims all|workers]
 
 Prints one line per round, and what was found. Exit 0: every round was as it must be.
 """
@@ -22,10 +22,11 @@ STEPS = 24
 
 
 class CheckpointChaos:
-    def __init__(self, cluster_, rng, layouts):
+    def __init__(self, cluster_, rng, layouts, victims):
         self.cluster = cluster_
         self.rng = rng
         self.layouts = layouts
+        self.victims = victims
         self.num_checkpoints = 0
         start = time.monotonic()
         self.submit("calm", "calm", ("1f1b", 1), "checkpoint.interval_steps=1", "checkpoint.async=false")
@@ -84,10 +85,19 @@ class CheckpointChaos:
         self.check(directory)
         return "; ".join(outcomes)
 
+    def choose_victim(self, name):
+        """When its time has come."""
+        if self.victims == "all":
+            time.sleep(self.rng.uniform(0, self.duration))
+            return self.rng.choice(["coordinator", *self.cluster.workers])
+        self.cluster.run("wait", name, "--for=step=1", "--timeout=60s")
+        victims = sorted({stage["worker"] for stage in self.cluster.job(name)["stages"]})
+        time.sleep(self.rng.uniform(0, self.duration / 4))
+        return self.rng.choice(victims)
+
     def disturb(self, name, directory):
         """What was killed, and how the job ended."""
-        time.sleep(self.rng.uniform(0, self.duration))
-        victim = self.rng.choice(["coordinator", *self.cluster.workers])
+        victim = self.choose_victim(name)
         if victim == "coordinator":
             self.cluster.kill_coordinator()
             steps = self.check(directory)
@@ -116,11 +126,12 @@ def main():
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--layouts", type=layouts_of, default=layouts_of("auto:3,auto:3"), help="schedule:workers,...")
+    parser.add_argument("--victims", choices=["all", "workers"], default="all")
     parser.add_argument("--set", action="append", default=[], dest="settings", metavar="KEY=VALUE")
     arguments = parser.parse_args()
     print(f"{arguments.rounds} rounds, --seed {arguments.seed}", flush=True)
     with cluster.Cluster(arguments.binaries, arguments.workers, settings=arguments.settings) as running:
-        chaos = CheckpointChaos(running, random.Random(arguments.seed), arguments.layouts)
+        chaos = CheckpointChaos(running, random.Random(arguments.seed), arguments.layouts, arguments.victims)
         print(f"undisturbed: {chaos.duration:.2f} s", flush=True)
         for number in range(arguments.rounds):
             print(f"round {number}: {chaos.round(number)}", flush=True)

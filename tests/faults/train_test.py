@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`train` with 1 to 4 worker processes, of one or two stages each, against the run in one process: the same digests, one shard per stage, one manifest.
+"""`train` with 1 to 4 worker processes, of one or two stages each, against the run in one process: the same digests, one shard per worker, one manifest.
 
     train_test.py BINARIES EMBEDDED
 
@@ -46,17 +46,17 @@ class TrainTest(unittest.TestCase):
         return result.stdout
 
     def test_worker_processes_give_the_digests_of_one_process(self):
-        layouts = [("1f1b", 1, 1), ("1f1b", 2, 2), ("zb_h1", 3, 3), ("1f1b", 4, 4), ("interleaved", 2, 4), ("zb_v", 2, 4)]
-        for schedule, workers, stages in layouts:
+        layouts = [("1f1b", 1), ("1f1b", 2), ("zb_h1", 3), ("1f1b", 4), ("interleaved", 2), ("zb_v", 2)]
+        for schedule, workers in layouts:
             with self.subTest(schedule=schedule, workers=workers):
-                name = f"train-{schedule}-{workers}"
+                name = f"train-{schedule}-{workers}".replace("_", "-")
                 output = self.run_command(BINARIES / "stagecoach", "train", self.spec(name, workers), "--workers", str(workers),
                                           "--set", f"parallelism.schedule={schedule}", "-o", "jsonl")
                 objects = [json.loads(line) for line in output.splitlines()]
                 self.assertEqual([each["step"] for each in objects[:-1]], list(range(1, STEPS + 1)))
                 self.assertEqual([objects[-1]["digest"], objects[-1]["state_digest"]], self.expected)
                 (checkpoint,) = [path for path in (self.directory / "checkpoints" / name).iterdir() if path.is_dir()]
-                self.assertEqual(len(list(checkpoint.glob("*.safetensors"))), stages)
+                self.assertEqual(len(list(checkpoint.glob("*.safetensors"))), workers)
                 self.assertEqual(
                     self.run_command(BINARIES / "stagecoach", "checkpoint", "digest", checkpoint).strip(), self.expected[0])
 
