@@ -42,6 +42,6 @@ std::optional<TiedLayers> TiedLayersOf(const v1::ModelGraph& graph, const StateO
                     .apart_bytes = 2 * AlignUp((*tied)->bytes)};
 }
 
-uint64_t LoadBytesOf(const v1::ModelGraph& graph) { return SlotSizesOf(graph, 0, 0, false).load; }
+uint64_t LoadBytesOf(const v1::ModelGraph& graph) { return SlotSizesOf(graph, {0, 0}, false).load; }
 
 }  // namespace stagecoach

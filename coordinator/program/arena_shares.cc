@@ -47,7 +47,8 @@ std::map<uint32_t, v1::StageMemory> ShareArena(const v1::StageProgram& program) 
   uint64_t sum = 0;
   for (const v1::StageSlots& stage : program.stages()) {
     v1::StageMemory& memory = shares[stage.stage()];
-    memory.set_activations(taken.TakeAll(stage.load()) + taken.TakeAll(stage.saved()) + taken.TakeAll(stage.shared()));
+    memory.set_activations(taken.TakeAll(stage.load()) + taken.TakeAll(stage.saved()) + taken.TakeAll(stage.shared()) +
+                           taken.TakeAll(stage.recomputed()));
     sum += memory.activations();
   }
   for (const v1::StageSlots& stage : program.stages()) {

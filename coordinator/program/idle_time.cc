@@ -19,8 +19,12 @@ struct Phases {
 
 Phases PhasesOf(const std::vector<TimedAction>& row) {
   const auto is_forward = [](const TimedAction& timed) { return timed.action.kind() == v1::ACTION_KIND_FORWARD; };
+  // An R waits for nobody, and what comes behind it may wait still.
+  const auto is_backward = [&](const TimedAction& timed) {
+    return !is_forward(timed) && timed.action.kind() != v1::ACTION_KIND_RECOMPUTE;
+  };
   Phases phases;
-  phases.first_backward = static_cast<size_t>(std::find_if_not(row.begin(), row.end(), is_forward) - row.begin());
+  phases.first_backward = static_cast<size_t>(std::find_if(row.begin(), row.end(), is_backward) - row.begin());
   if (phases.first_backward == row.size()) phases.first_backward = 0;
   for (size_t i = 0; i < row.size(); ++i) {
     if (is_forward(row[i])) phases.last_forward = i;

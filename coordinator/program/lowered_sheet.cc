@@ -24,7 +24,7 @@ class SheetTranslation {
       : sheet_(sheet),
         shape_(shape),
         row_of_stage_(RowsOfStages(sheet, shape)),
-        model_(MakeUniformModel(row_of_stage_, shape.num_micro_batches, {})) {}
+        model_(MakeUniformModel(row_of_stage_, shape.num_micro_batches, {}, shape.recomputes)) {}
 
   std::vector<v1::StageProgram> Run() {
     for (uint32_t row = 0; row < sheet_.rows.size(); ++row) {
@@ -99,7 +99,8 @@ class SheetTranslation {
   }
 
   void AddStage(uint32_t stage, v1::StageProgram& program) const {
-    const SlotSizes sizes = SlotSizesOf(model_.graph, stage, stage, shape_.forward_only);
+    const SlotSizes sizes =
+        SlotSizesOf(model_.graph, LayersOf(model_.plan.stages(static_cast<int>(stage))), shape_.forward_only);
     v1::StageSlots& slots = *program.add_stages();
     slots.set_stage(stage);
     slots.set_first_layer(stage);
@@ -108,6 +109,10 @@ class SheetTranslation {
     AddSlots(sizes.saved, program, *slots.mutable_saved());
     AddSlots(sizes.shared, program, *slots.mutable_shared());
     if (!shape_.forward_only) AddSlots(sizes.pending, program, *slots.mutable_pending());
+    if (shape_.recomputes[stage]) {
+      AddSlots(sizes.recomputed, program, *slots.mutable_recomputed());
+      slots.add_recomputed_layers(stage);
+    }
     if (!program.has_scratch()) *program.mutable_scratch() = TakeSlot(sizes.scratch, program);
   }
 
@@ -138,6 +143,8 @@ class SheetTranslation {
         return AddBackwardInput(action, program);
       case v1::ACTION_KIND_BACKWARD_WEIGHT:
         return AddBackwardWeight(action, program);
+      case v1::ACTION_KIND_RECOMPUTE:
+        return AddRecomputation(action, program);
       default:
         return AddPost(action, program);
     }
@@ -152,6 +159,7 @@ class SheetTranslation {
     if (loads) forward.set_load_slot(slot);
     forward.set_saved_slot(slot);
     forward.set_shared_slot(slot);
+    if (shape_.recomputes[stage]) UsesRecomputed(forward);
     if (stage > 0) Reads(v1::CHANNEL_KIND_ACTIVATION, stage - 1, program, forward);
     if (!IsLast(stage)) Writes(v1::CHANNEL_KIND_ACTIVATION, program, forward);
     if (IsLast(stage)) Add(v1::ACTION_KIND_LOSS, stage, action.micro_batch(), program);
@@ -162,6 +170,7 @@ class SheetTranslation {
     input.set_saved_slot(slot);
     input.set_shared_slot(slot);
     input.set_pending_slot(slot);
+    if (shape_.recomputes[action.stage()]) UsesRecomputed(input);
     if (!IsLast(action.stage())) Reads(v1::CHANNEL_KIND_GRADIENT, action.stage() + 1, program, input);
     if (action.stage() > 0) Writes(v1::CHANNEL_KIND_GRADIENT, program, input);
   }
@@ -171,6 +180,16 @@ class SheetTranslation {
     weight.set_shared_slot(slot);
     weight.set_pending_slot(slot);
     if (IsLast(action.stage())) weight.set_load_slot(slot);
+  }
+  void AddRecomputation(const v1::Action& action, v1::StageProgram& program) const {
+    v1::Instruction& recomputation = Add(action.kind(), action.stage(), action.micro_batch(), program);
+    recomputation.set_shared_slot(static_cast<int32_t>(action.micro_batch()));
+    UsesRecomputed(recomputation);
+  }
+  static void UsesRecomputed(v1::Instruction& instruction) {
+    const auto slot = static_cast<int32_t>(instruction.action().micro_batch());
+    instruction.set_pending_slot(slot);
+    instruction.set_recomputed_slot(slot);
   }
   void AddPost(const v1::Action& action, v1::StageProgram& program) {
     const bool is_forward =

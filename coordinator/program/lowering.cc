@@ -44,13 +44,16 @@ absl::Status CheckTable(const v1::ComputeTable& table, const v1::Plan& plan) {
   }
   for (int worker = 0; worker < table.workers_size(); ++worker) {
     for (const v1::Action& action : table.workers(worker).actions()) {
-      const bool is_compute = action.kind() == v1::ACTION_KIND_FORWARD || action.kind() == v1::ACTION_KIND_BACKWARD ||
-                              action.kind() == v1::ACTION_KIND_BACKWARD_INPUT ||
-                              action.kind() == v1::ACTION_KIND_BACKWARD_WEIGHT;
+      const bool is_compute = action.kind() >= v1::ACTION_KIND_FORWARD && action.kind() <= v1::ACTION_KIND_RECOMPUTE;
       if (!is_compute || action.stage() >= table.num_stages() || action.micro_batch() >= table.num_micro_batches() ||
           plan.stages(static_cast<int>(action.stage())).worker_rank() != static_cast<uint32_t>(worker)) {
         return absl::InvalidArgumentError(
             absl::StrCat(ActionText(action), " on worker ", worker, " is not an action of this plan"));
+      }
+      if (action.kind() == v1::ACTION_KIND_RECOMPUTE &&
+          plan.stages(static_cast<int>(action.stage())).recomputed_layers().empty()) {
+        return absl::InvalidArgumentError(
+            absl::StrCat(ActionText(action), ": the plan of its stage has no layers to recompute"));
       }
     }
   }

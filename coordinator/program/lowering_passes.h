@@ -16,7 +16,7 @@ namespace stagecoach {
 
 // What every pass of the lowering reads. Constant while they run.
 struct LoweringContext {
-  const v1::ComputeTable& table;  // F, I and W alone: each B has become an I and a W
+  const v1::ComputeTable& table;  // F, I, W and R alone: each B has become an I and a W
   const v1::ModelGraph& graph;
   const v1::Plan& plan;
   LoweringOptions options;
@@ -27,6 +27,7 @@ struct LoweringContext {
   bool IsLast(uint32_t stage) const { return stage + 1 == num_stages(); }
   const v1::StagePlan& StageAt(uint32_t stage) const { return plan.stages(static_cast<int>(stage)); }
   uint32_t WorkerOf(uint32_t stage) const { return StageAt(stage).worker_rank(); }
+  bool Recomputes(uint32_t stage) const { return !StageAt(stage).recomputed_layers().empty(); }
   const v1::WorkerActions& RowOf(uint32_t worker) const { return table.workers(static_cast<int>(worker)); }
   uint32_t StageOfLayer(uint32_t layer) const;
 };

@@ -107,7 +107,7 @@ TEST(LoweringTest, SlotsFollowTheLayoutOfAStage) {
   EXPECT_EQ(program.stages(0).pending(0).bytes(), pending);
   EXPECT_EQ(program.stages(0).load(0).bytes(), 2 * AlignUp(2 * 20 * 4));
   EXPECT_EQ(program.scratch().bytes(), scratch);
-  const SlotSizes forward_only = SlotSizesOf(pipeline.graph, 2, 4, true);
+  const SlotSizes forward_only = SlotSizesOf(pipeline.graph, {2, 4}, true);
   EXPECT_EQ(forward_only.saved, saved);
   EXPECT_EQ(forward_only.shared, shared);
   EXPECT_EQ(forward_only.scratch, scratch);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <set>
 
 namespace stagecoach {
 namespace {
@@ -9,6 +10,7 @@ namespace {
 struct Shape {
   uint32_t num_stages = 1;
   bool forward_only = true;
+  std::set<uint32_t> recomputing = {};  // stages
 };
 
 Shape ShapeOf(const Timeline& timeline) {
@@ -17,6 +19,7 @@ Shape ShapeOf(const Timeline& timeline) {
     for (const TimedAction& timed : row) {
       shape.num_stages = std::max(shape.num_stages, timed.action.stage() + 1);
       shape.forward_only &= timed.action.kind() == v1::ACTION_KIND_FORWARD;
+      if (timed.action.kind() == v1::ACTION_KIND_RECOMPUTE) shape.recomputing.insert(timed.action.stage());
     }
   }
   return shape;
@@ -41,10 +44,13 @@ std::vector<std::vector<MemoryPoint>> MemoryCurves(const Timeline& timeline) {
     for (const TimedAction& timed : row) {
       const v1::ActionKind kind = timed.action.kind();
       const bool is_forward = kind == v1::ACTION_KIND_FORWARD;
+      const bool makes_activations = is_forward || kind == v1::ACTION_KIND_RECOMPUTE;
+      const bool keeps_nothing =
+          is_forward && (shape.forward_only || shape.recomputing.count(timed.action.stage()) > 0);
       const bool ends_micro_batch = kind == v1::ACTION_KIND_BACKWARD_WEIGHT || kind == v1::ACTION_KIND_BACKWARD;
       const bool makes_pending = kind == v1::ACTION_KIND_BACKWARD_INPUT || kind == v1::ACTION_KIND_BACKWARD;
-      change(timed.start, is_forward ? 1 : 0, makes_pending ? 1 : 0);
-      change(timed.end, ends_micro_batch || (is_forward && shape.forward_only) ? -1 : 0, ends_micro_batch ? -1 : 0);
+      change(timed.start, makes_activations ? 1 : 0, makes_pending ? 1 : 0);
+      change(timed.end, ends_micro_batch || keeps_nothing ? -1 : 0, ends_micro_batch ? -1 : 0);
     }
   }
   return curves;

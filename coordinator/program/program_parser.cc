@@ -111,8 +111,15 @@ absl::Status ParseStageLine(TextLine& line, v1::StageProgram& program) {
   stage.set_last_layer(static_cast<uint32_t>(layers.second));
   for (const auto& [label, slots] :
        {std::pair("load", stage.mutable_load()), std::pair("saved", stage.mutable_saved()),
-        std::pair("shared", stage.mutable_shared()), std::pair("pending", stage.mutable_pending())}) {
+        std::pair("shared", stage.mutable_shared()), std::pair("pending", stage.mutable_pending()),
+        std::pair("recomputed", stage.mutable_recomputed())}) {
     if (line.TakeIf(label)) STAGECOACH_RETURN_IF_ERROR(ParseSlots(line, *slots));
+  }
+  if (line.TakeIf("recomputes")) {
+    while (!line.at_end()) {
+      STAGECOACH_ASSIGN_OR_RETURN(const uint64_t layer, line.Number("layer"));
+      stage.add_recomputed_layers(static_cast<uint32_t>(layer));
+    }
   }
   return line.ExpectEnd();
 }

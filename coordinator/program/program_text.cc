@@ -3,6 +3,7 @@
 #include <cstddef>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 #include "coordinator/program/lowering.h"
 #include "google/protobuf/io/coded_stream.h"
 #include "google/protobuf/io/zero_copy_stream_impl_lite.h"
@@ -50,6 +51,10 @@ std::string StageLine(const v1::StageSlots& stage) {
   AppendSlots("saved", stage.saved(), text);
   AppendSlots("shared", stage.shared(), text);
   AppendSlots("pending", stage.pending(), text);
+  AppendSlots("recomputed", stage.recomputed(), text);
+  if (!stage.recomputed_layers().empty()) {
+    absl::StrAppend(&text, " recomputes ", absl::StrJoin(stage.recomputed_layers(), " "));
+  }
   return text;
 }
 

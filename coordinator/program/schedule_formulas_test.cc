@@ -88,7 +88,7 @@ TEST(ScheduleFormulasTest, Interleaved) {
 // for I to come back, and the last, which starts (P-1)F late, set the bubble.
 TEST(ScheduleFormulasTest, ZbH1) {
   ExpectBubbles("zb_h1", 1, SomeCosts(), AllWorkers, [](double p, const StageCost& cost) {
-    const auto& [f, i, w] = cost;
+    const auto& [f, i, w, r] = cost;
     return Bubbles{.span = (p - 1) * std::max({f, i, f + i - w}), .device = (p - 1) * (i + std::max(0.0, f - w))};
   });
 }
@@ -97,7 +97,7 @@ TEST(ScheduleFormulasTest, ZbH1) {
 TEST(ScheduleFormulasTest, ZbH2) {
   const auto twice_the_warmup = [](uint32_t p) { return 2 * p - 1; };
   ExpectBubbles("zb_h2", 1, SomeCosts(), twice_the_warmup, [](double p, const StageCost& cost) {
-    const auto& [f, i, w] = cost;
+    const auto& [f, i, w, r] = cost;
     return Bubbles{.span = (p - 1) * std::max({f, i - f, f + i - 2 * w}),
                    .device = (p - 1) * std::max({0.0, i - f, f + i - 2 * w})};
   });
@@ -125,7 +125,7 @@ TEST(ScheduleFormulasTest, DualPipeV) {
   std::vector<StageCost> costs;
   std::vector<StageCost> other_costs;
   for (const StageCost& cost : SomeCosts()) {
-    const auto& [f, i, w] = cost;
+    const auto& [f, i, w, r] = cost;
     (w <= i && i <= f && f <= i + w ? costs : other_costs).push_back(cost);
   }
   const auto formula = [](double p, const StageCost& cost) {

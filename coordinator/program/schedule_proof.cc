@@ -6,6 +6,7 @@
 #include "coordinator/program/lowering.h"
 #include "coordinator/program/stage_memory.h"
 #include "coordinator/program/uniform_model.h"
+#include "coordinator/schedule/recomputing_table.h"
 #include "coordinator/schedule/stage_placement.h"
 #include "xxhash.h"
 
@@ -36,7 +37,8 @@ absl::StatusOr<ProvenSchedule> Prove(std::vector<v1::StageProgram> programs, Pla
 absl::StatusOr<ProvenSchedule> ProveTable(const v1::ComputeTable& table, const ScheduleProblem& problem,
                                           SendSemantics sends) {
   STAGECOACH_ASSIGN_OR_RETURN(const std::vector<uint32_t> worker_of_stage, WorkersOfStages(table));
-  PlannedModel model = MakeUniformModel(worker_of_stage, table.num_micro_batches(), problem.cost_of_stage);
+  PlannedModel model =
+      MakeUniformModel(worker_of_stage, table.num_micro_batches(), problem.cost_of_stage, RecomputingStages(table));
   model.plan.set_schedule(table.schedule());
   STAGECOACH_ASSIGN_OR_RETURN(std::vector<v1::StageProgram> programs, Lower(table, model.graph, model.plan, {}));
   return Prove(std::move(programs), std::move(model), sends);

@@ -68,7 +68,10 @@ class TransferCheck {
     }
     if (is_post) return AddPost(cell);
     if (action.kind() > v1::ACTION_KIND_RECOMPUTE) return RefuseCell(cell, "a lowered sheet has no such action");
-    if (action.kind() == v1::ACTION_KIND_BACKWARD_WEIGHT) return absl::OkStatus();
+    // Neither sends nor receives.
+    if (action.kind() == v1::ACTION_KIND_BACKWARD_WEIGHT || action.kind() == v1::ACTION_KIND_RECOMPUTE) {
+      return absl::OkStatus();
+    }
     CellOf(action.kind(), action.stage(), action.micro_batch()) = &cell;
     return CheckReceived(cell);
   }

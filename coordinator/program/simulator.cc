@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/action_text.h"
 #include "common/status_macros.h"
+#include "coordinator/program/memory_curve.h"
 #include "coordinator/schedule/compute_table.h"
 
 namespace stagecoach {
@@ -83,7 +84,7 @@ absl::Status TableClock::CheckShape() {
   for (int worker = 0; worker < table_.workers_size(); ++worker) {
     for (const v1::Action& action : table_.workers(worker).actions()) {
       if (action.stage() >= table_.num_stages() || action.micro_batch() >= table_.num_micro_batches() ||
-          action.kind() < v1::ACTION_KIND_FORWARD || action.kind() > v1::ACTION_KIND_BACKWARD_WEIGHT) {
+          action.kind() < v1::ACTION_KIND_FORWARD || action.kind() > v1::ACTION_KIND_RECOMPUTE) {
         return absl::InvalidArgumentError(
             absl::StrCat(ActionText(action), " on worker ", worker, " is not an action of this table"));
       }
@@ -102,6 +103,8 @@ double TableClock::Duration(const v1::Action& action) const {
       return cost.backward_input + cost.backward_weight;
     case v1::ACTION_KIND_BACKWARD_INPUT:
       return cost.backward_input;
+    case v1::ACTION_KIND_RECOMPUTE:
+      return cost.recompute;
     default:
       return cost.backward_weight;
   }
@@ -121,6 +124,8 @@ std::optional<double> TableClock::InputArrival(const v1::Action& action) const {
       return stage == 0 ? 0 : activation_arrival_[Index(stage - 1, action.micro_batch())];
     case v1::ACTION_KIND_BACKWARD_WEIGHT:
       return input_end_[Index(stage, action.micro_batch())];
+    case v1::ACTION_KIND_RECOMPUTE:
+      return forward_end_[Index(stage, action.micro_batch())];
     default:
       break;
   }
@@ -130,7 +135,8 @@ std::optional<double> TableClock::InputArrival(const v1::Action& action) const {
 }
 
 void TableClock::Finish(const v1::Action& action, double end) {
-  if (action.kind() == v1::ACTION_KIND_BACKWARD_WEIGHT) return;
+  // Nothing of these leaves the worker.
+  if (action.kind() == v1::ACTION_KIND_BACKWARD_WEIGHT || action.kind() == v1::ACTION_KIND_RECOMPUTE) return;
   const uint32_t stage = action.stage();
   const size_t index = Index(stage, action.micro_batch());
   if (action.kind() == v1::ACTION_KIND_FORWARD) {
@@ -261,26 +267,16 @@ void MeasureBubbles(Timeline& timeline) {
   timeline.bubble_ratio_device = 1 - mean_busy / longest_interval;
 }
 
-void MeasurePeaks(const v1::ComputeTable& table, Timeline& timeline) {
-  const double unit = static_cast<double>(table.workers_size()) / table.num_stages();
-  const bool has_backward =
-      std::any_of(table.workers().begin(), table.workers().end(), [](const v1::WorkerActions& row) {
-        return std::any_of(row.actions().begin(), row.actions().end(),
-                           [](const v1::Action& action) { return action.kind() != v1::ACTION_KIND_FORWARD; });
-      });
-  for (const std::vector<TimedAction>& row : timeline.workers) {
-    int held = 0, peak_held = 0, pending = 0, peak_pending = 0;
-    for (const TimedAction& timed : row) {
-      const v1::ActionKind kind = timed.action.kind();
-      if (kind == v1::ACTION_KIND_FORWARD) ++held;
-      if (kind == v1::ACTION_KIND_BACKWARD_INPUT || kind == v1::ACTION_KIND_BACKWARD) ++pending;
-      peak_held = std::max(peak_held, held);
-      peak_pending = std::max(peak_pending, pending);
-      if (kind == v1::ACTION_KIND_BACKWARD_WEIGHT || kind == v1::ACTION_KIND_BACKWARD) --pending, --held;
-      if (!has_backward) --held;  // an evaluation keeps nothing
+void MeasurePeaks(Timeline& timeline) {
+  for (const std::vector<MemoryPoint>& curve : MemoryCurves(timeline)) {
+    double activations = 0;
+    double pending_weight = 0;
+    for (const MemoryPoint& point : curve) {
+      activations = std::max(activations, point.activations);
+      pending_weight = std::max(pending_weight, point.pending_weight);
     }
-    timeline.peak_activations.push_back(peak_held * unit);
-    timeline.peak_pending_weight.push_back(peak_pending * unit);
+    timeline.peak_activations.push_back(activations);
+    timeline.peak_pending_weight.push_back(pending_weight);
   }
 }
 
@@ -293,7 +289,7 @@ absl::StatusOr<Timeline> Simulate(const v1::ComputeTable& table, const ScheduleP
   MeasureBubbles(timeline);
   // Sums in another order may differ in the last bit.
   timeline.lower_bound = std::min(clock.LowerBound(), timeline.makespan);
-  MeasurePeaks(table, timeline);
+  MeasurePeaks(timeline);
   return timeline;
 }
 

@@ -22,12 +22,14 @@ struct Timeline {
   double lower_bound = 0;                         // no schedule of these stages can be shorter
   double bubble_ratio_span = 0;                   // 1 - sum of busy / (workers x makespan)
   double bubble_ratio_device = 0;  // 1 - mean busy / longest interval of a worker from its first start to its last end
-  // In micro-batches on one full stage (1 / num_workers of the model), held until their W has run. [num_workers]
+  // In micro-batches on one full stage (1 / num_workers of the model), held until their W has run; where there is an R,
+  // not between F and R (the inputs that stay are not counted). [num_workers]
   std::vector<double> peak_activations;
   std::vector<double> peak_pending_weight;
 };
 
-// Times a compute-only table: every action starts when its worker is free and its input has arrived; a hop between
+// Times a compute-only table: every action starts when its worker is free and its input has arrived, which for an R is
+// when its F has run; a hop between
 // workers occupies its direction of the edge for `edge_seconds`, one transfer after another, then delays the receiver
 // by `communication_seconds`, and never holds the sender up; a B's gradient leaves when the whole B ends, an I's when
 // the I ends. Workers of stages are those of the rows. Pure. INVALID_ARGUMENT: an action waits for one that never runs,

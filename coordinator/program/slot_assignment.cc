@@ -18,8 +18,8 @@
 namespace stagecoach {
 namespace {
 
-enum Lifetime : size_t { kLoad, kSaved, kShared, kPending };
-constexpr size_t kNumLifetimes = 4;
+enum Lifetime : size_t { kLoad, kSaved, kShared, kPending, kRecomputed };
+constexpr size_t kNumLifetimes = 5;
 
 // The slots of one user, a stage's lifetime or an end of a channel: which cells they are, and what each micro-batch
 // has.
@@ -29,10 +29,15 @@ class SlotUser {
       : cells_(cells), pool_(pool), bytes_(bytes), held_(num_micro_batches, kNone) {}
 
   // Slots are used from instruction `at` on.
-  int32_t Acquire(uint32_t micro_batch, size_t at) {
-    const size_t cell = pool_.Acquire(bytes_);
+  int32_t Acquire(uint32_t micro_batch, size_t at) { return AcquireFront(micro_batch, at, bytes_); }
+  // One of which only the first bytes are used. Nothing is larger than its users need it: where a whole one is free, it
+  // is that one.
+  int32_t AcquireFront(uint32_t micro_batch, size_t at, uint64_t bytes) {
+    const size_t cell = pool_.Acquire(bytes);
     const int32_t slot = SlotOf(cell);
-    slots_[static_cast<size_t>(slot)].since = at;
+    Slot& acquired = slots_[static_cast<size_t>(slot)];
+    acquired.since = at;
+    acquired.bytes = std::max(acquired.bytes, bytes);
     held_[micro_batch] = slot;
     return slot;
   }
@@ -57,7 +62,7 @@ class SlotUser {
     for (const Slot& slot : slots_) {
       v1::Slot& written = *list.Add();
       written.set_offset(cells_.offset(slot.cell));
-      written.set_bytes(AlignUp(bytes_));
+      written.set_bytes(AlignUp(slot.bytes));
     }
   }
 
@@ -67,6 +72,7 @@ class SlotUser {
   struct Slot {
     size_t cell = 0;
     std::optional<size_t> since = std::nullopt;  // held since this instruction
+    uint64_t bytes = 0;                          // that its users need
   };
 
   int32_t SlotOf(size_t cell) {
@@ -130,6 +136,7 @@ class SlotAssignment {
   struct StageUsers {
     uint32_t stage = 0;
     std::vector<SlotUser> lifetimes;  // [kNumLifetimes]
+    uint64_t remade_bytes = 0;        // of the front of a pending slot
   };
   struct SendSlot {
     size_t cell = 0;
@@ -150,10 +157,12 @@ class SlotAssignment {
 
   void AddStage(uint32_t stage, Sharing sharing) {
     const v1::StagePlan& plan = context_.StageAt(stage);
-    const SlotSizes sizes = SlotSizesOf(context_.graph, plan.first_layer(), plan.last_layer(), context_.forward_only);
+    const SlotSizes sizes = SlotSizesOf(context_.graph, LayersOf(plan), context_.forward_only);
     StageUsers& users = stages_.emplace_back();
     users.stage = stage;
-    const std::array<uint64_t, kNumLifetimes> bytes = {sizes.load, sizes.saved, sizes.shared, sizes.pending};
+    users.remade_bytes = sizes.remade;
+    const std::array<uint64_t, kNumLifetimes> bytes = {sizes.load, sizes.saved, sizes.shared, sizes.pending,
+                                                       sizes.recomputed};
     for (size_t lifetime = 0; lifetime < kNumLifetimes; ++lifetime) {
       CellPool& pool = Pool(stage_pools_[lifetime], sharing == Sharing::kByStage);
       users.lifetimes.emplace_back(cells_, pool, bytes[lifetime], context_.table.num_micro_batches());
@@ -177,14 +186,16 @@ class SlotAssignment {
       users.sends.push_back({cells_.Add(users.bytes)});
   }
 
-  SlotUser& Slots(uint32_t stage, Lifetime lifetime) {
+  StageUsers& UsersOf(uint32_t stage) {
     size_t index = 0;
     while (stages_[index].stage != stage) ++index;
-    return stages_[index].lifetimes[lifetime];
+    return stages_[index];
   }
+  SlotUser& Slots(uint32_t stage, Lifetime lifetime) { return UsersOf(stage).lifetimes[lifetime]; }
 
   absl::Status AssignOne(v1::Instruction& instruction);
   absl::Status AssignForward(v1::Instruction& instruction);
+  absl::Status AssignRecomputation(v1::Instruction& instruction);
   absl::Status AssignBackwardInput(v1::Instruction& instruction);
   absl::Status AssignBackwardWeight(v1::Instruction& instruction);
   void UseScratch() { first_scratch_ = std::min(first_scratch_, at_), last_scratch_ = at_; }
@@ -214,6 +225,8 @@ absl::Status SlotAssignment::AssignOne(v1::Instruction& instruction) {
       return absl::OkStatus();
     case v1::ACTION_KIND_FORWARD:
       return AssignForward(instruction);
+    case v1::ACTION_KIND_RECOMPUTE:
+      return AssignRecomputation(instruction);
     case v1::ACTION_KIND_BACKWARD_INPUT:
       return AssignBackwardInput(instruction);
     case v1::ACTION_KIND_BACKWARD_WEIGHT:
@@ -269,6 +282,15 @@ absl::Status SlotAssignment::AssignForward(v1::Instruction& instruction) {
   instruction.set_load_slot(load.Find(micro_batch));
   instruction.set_saved_slot(saved.Acquire(micro_batch, at_));
   instruction.set_shared_slot(shared.Acquire(micro_batch, at_));
+  if (context_.Recomputes(stage)) {
+    // Nobody reads what F leaves there: R makes it again.
+    SlotUser& pending = Slots(stage, kPending);
+    SlotUser& recomputed = Slots(stage, kRecomputed);
+    instruction.set_pending_slot(pending.AcquireFront(micro_batch, at_, UsersOf(stage).remade_bytes));
+    instruction.set_recomputed_slot(recomputed.Acquire(micro_batch, at_));
+    pending.Release(micro_batch, at_);
+    recomputed.Release(micro_batch, at_);
+  }
   if (context_.forward_only) {
     saved.Release(micro_batch, at_);
     shared.Release(micro_batch, at_);
@@ -278,12 +300,37 @@ absl::Status SlotAssignment::AssignForward(v1::Instruction& instruction) {
   return stage > 0 ? ReadFrom(instruction.recv_channel(), instruction) : absl::OkStatus();
 }
 
+absl::Status SlotAssignment::AssignRecomputation(v1::Instruction& instruction) {
+  const uint32_t stage = instruction.action().stage();
+  const uint32_t micro_batch = instruction.action().micro_batch();
+  UseScratch();
+  instruction.set_shared_slot(Slots(stage, kShared).Find(micro_batch));
+  SlotUser& recomputed = Slots(stage, kRecomputed);
+  if (instruction.shared_slot() == SlotUser::kNone || recomputed.Find(micro_batch) != SlotUser::kNone ||
+      Slots(stage, kPending).Find(micro_batch) != SlotUser::kNone) {
+    return absl::InvalidArgumentError(absl::StrCat(
+        ActionText(instruction.action()), " does not come between the forward and the backward of its micro-batch"));
+  }
+  instruction.set_pending_slot(Slots(stage, kPending).Acquire(micro_batch, at_));
+  instruction.set_recomputed_slot(recomputed.Acquire(micro_batch, at_));
+  return absl::OkStatus();
+}
+
 absl::Status SlotAssignment::AssignBackwardInput(v1::Instruction& instruction) {
   const uint32_t stage = instruction.action().stage();
   const uint32_t micro_batch = instruction.action().micro_batch();
   UseScratch();
   if (stage > 0) WriteTo(instruction.send_channel(), instruction);
-  instruction.set_pending_slot(Slots(stage, kPending).Acquire(micro_batch, at_));
+  if (context_.Recomputes(stage)) {
+    instruction.set_pending_slot(Slots(stage, kPending).Find(micro_batch));
+    instruction.set_recomputed_slot(Slots(stage, kRecomputed).Release(micro_batch, at_));
+    if (instruction.recomputed_slot() == SlotUser::kNone) {
+      return absl::InvalidArgumentError(
+          absl::StrCat(ActionText(instruction.action()), " does not come after the R of its micro-batch"));
+    }
+  } else {
+    instruction.set_pending_slot(Slots(stage, kPending).Acquire(micro_batch, at_));
+  }
   instruction.set_saved_slot(Slots(stage, kSaved).Release(micro_batch, at_));
   instruction.set_shared_slot(Slots(stage, kShared).Find(micro_batch));
   if (instruction.saved_slot() == SlotUser::kNone || instruction.shared_slot() == SlotUser::kNone) {
@@ -319,6 +366,8 @@ absl::Status SlotAssignment::WriteLayout() {
     users.lifetimes[kSaved].WriteSlots(*slots.mutable_saved());
     users.lifetimes[kShared].WriteSlots(*slots.mutable_shared());
     users.lifetimes[kPending].WriteSlots(*slots.mutable_pending());
+    users.lifetimes[kRecomputed].WriteSlots(*slots.mutable_recomputed());
+    *slots.mutable_recomputed_layers() = context_.StageAt(users.stage).recomputed_layers();
   }
   for (size_t i = 0; i < channels_.size(); ++i) {
     const ChannelUsers& users = channels_[i];

@@ -6,18 +6,20 @@
 
 namespace stagecoach {
 
-SlotSizes SlotSizesOf(const v1::ModelGraph& graph, uint32_t first_layer, uint32_t last_layer, bool forward_only) {
+SlotSizes SlotSizesOf(const v1::ModelGraph& graph, const StageLayers& layers, bool forward_only) {
   constexpr uint64_t kTokenBytes = 4;
   SlotSizes sizes;
   sizes.load = 2 * AlignUp(graph.micro_batch_size() * graph.seq_len() * kTokenBytes);
-  for (uint32_t layer = first_layer; layer <= last_layer; ++layer) {
+  for (uint32_t layer = layers.first; layer <= layers.last; ++layer) {
     const v1::LayerCost& cost = graph.layers(static_cast<int>(layer)).cost();
-    sizes.saved += AlignUp(cost.saved_bytes());
-    sizes.shared += AlignUp(cost.input_bytes()) + AlignUp(cost.shared_bytes());
+    const bool is_recomputed = std::binary_search(layers.recomputed.begin(), layers.recomputed.end(), layer);
+    (is_recomputed ? sizes.recomputed : sizes.saved) += AlignUp(cost.saved_bytes());
+    (is_recomputed ? sizes.remade : sizes.shared) += AlignUp(cost.shared_bytes());
+    sizes.shared += AlignUp(cost.input_bytes());
     sizes.pending += AlignUp(cost.output_bytes()) + AlignUp(cost.pending_bytes());
     sizes.scratch = std::max(sizes.scratch, AlignUp(cost.scratch_bytes()));
   }
-  if (forward_only) sizes.pending = 0;
+  sizes.pending = sizes.remade + (forward_only ? 0 : sizes.pending);
   return sizes;
 }
 

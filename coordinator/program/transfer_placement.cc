@@ -111,8 +111,8 @@ ScheduleProblem ProblemOf(const LoweringContext& context) {
   problem.num_chunks = context.num_stages() / std::max(1u, problem.num_workers);
   problem.num_micro_batches = context.table.num_micro_batches();
   for (const v1::StagePlan& stage : context.plan.stages()) {
-    problem.cost_of_stage.push_back(
-        {stage.forward_seconds(), stage.backward_input_seconds(), stage.backward_weight_seconds()});
+    problem.cost_of_stage.push_back({stage.forward_seconds(), stage.backward_input_seconds(),
+                                     stage.backward_weight_seconds(), stage.recompute_seconds()});
     // A plan without times: all stages alike.
     if (stage.forward_seconds() <= 0) return problem.cost_of_stage.clear(), problem;
   }

@@ -29,6 +29,7 @@ struct StageOfProgram {
   uint32_t worker = 0;
   uint32_t first_layer = 0;
   uint32_t last_layer = 0;
+  google::protobuf::RepeatedField<uint32_t> recomputed_layers = {};
 };
 using Stages = std::map<uint32_t, StageOfProgram>;
 
@@ -40,7 +41,8 @@ absl::StatusOr<Stages> StagesOf(std::span<const v1::StageProgram> programs) {
                                                      programs[rank].worker_rank(), "; they go by worker, from 0 on"));
     }
     for (const v1::StageSlots& slots : programs[rank].stages()) {
-      const StageOfProgram stage{static_cast<uint32_t>(rank), slots.first_layer(), slots.last_layer()};
+      const StageOfProgram stage{static_cast<uint32_t>(rank), slots.first_layer(), slots.last_layer(),
+                                 slots.recomputed_layers()};
       if (!stages.emplace(slots.stage(), stage).second) {
         return absl::InvalidArgumentError(absl::StrCat("stage ", slots.stage(), " is there twice"));
       }
@@ -68,6 +70,7 @@ absl::Status AddStages(const Stages& stages, PlannedModel& model) {
     planned.set_worker_rank(stage.worker);
     planned.set_first_layer(stage.first_layer);
     planned.set_last_layer(stage.last_layer);
+    *planned.mutable_recomputed_layers() = stage.recomputed_layers;
   }
   for (uint32_t layer = 0; layer < num_layers; ++layer) AddLayer(layer, model.graph);
   return absl::OkStatus();
@@ -122,7 +125,7 @@ absl::Status AddTieWithinStage(const v1::StageProgram& program, const Stages& st
 }  // namespace
 
 PlannedModel MakeUniformModel(const std::vector<uint32_t>& worker_of_stage, uint32_t num_micro_batches,
-                              const std::vector<StageCost>& cost_of_stage) {
+                              const std::vector<StageCost>& cost_of_stage, const std::vector<bool>& recomputes) {
   PlannedModel model;
   model.graph.set_micro_batch_size(1);
   model.graph.set_seq_len(1);
@@ -143,6 +146,9 @@ PlannedModel MakeUniformModel(const std::vector<uint32_t>& worker_of_stage, uint
     stage.set_forward_seconds(seconds.forward);
     stage.set_backward_input_seconds(seconds.backward_input);
     stage.set_backward_weight_seconds(seconds.backward_weight);
+    if (recomputes.empty() || !recomputes[number]) continue;
+    stage.set_recompute_seconds(seconds.recompute);
+    stage.add_recomputed_layers(number);
   }
   return model;
 }

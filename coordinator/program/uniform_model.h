@@ -20,9 +20,9 @@ struct PlannedModel {
 };
 
 // As many equal layers as there are stages, one on each, with tensors of one size between them.
-// `cost_of_stage` may be empty: all alike. Pure.
+// `cost_of_stage` may be empty: all alike; so may `recomputes`, by stage: none. Pure.
 PlannedModel MakeUniformModel(const std::vector<uint32_t>& worker_of_stage, uint32_t num_micro_batches,
-                              const std::vector<StageCost>& cost_of_stage);
+                              const std::vector<StageCost>& cost_of_stage, const std::vector<bool>& recomputes);
 
 // The least that programs say about the model that they were made for: their stages' layers, the sizes of tensors that
 // cross cuts, whether a tensor is tied. INVALID_ARGUMENT: they are not of one pipeline. Pure.

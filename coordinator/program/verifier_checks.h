@@ -28,6 +28,7 @@ struct PipelineShape {
   std::optional<TiedTensor> tie = std::nullopt;
   uint32_t tie_lower_stage = 0;  // with `tie`: of the owner, and of the later use
   uint32_t tie_upper_stage = 0;
+  std::vector<bool> recomputes = {};  // [num_stages] the stage runs the forward of some of its layers again, as R
 
   bool IsTied(uint32_t stage) const {
     return tie.has_value() && !forward_only && (stage == tie_lower_stage || stage == tie_upper_stage);

@@ -32,6 +32,27 @@ absl::Status VerifyLayers(const v1::ModelGraph& graph, const v1::Plan& plan) {
   return absl::OkStatus();
 }
 
+// Blocks of the stage, in order.
+absl::Status VerifyRecomputedLayers(const v1::ModelGraph& graph, const v1::Plan& plan) {
+  for (int stage = 0; stage < plan.stages_size(); ++stage) {
+    const v1::StagePlan& stage_plan = plan.stages(stage);
+    uint64_t next = stage_plan.first_layer();
+    for (const uint32_t layer : stage_plan.recomputed_layers()) {
+      const bool is_here = layer >= next && layer <= stage_plan.last_layer();
+      if (!is_here || graph.layers(static_cast<int>(layer)).kind() != v1::LAYER_KIND_TRANSFORMER_BLOCK) {
+        return Refuse("stage ", stage, " cannot recompute layer ", layer, ": it recomputes blocks among its layers ",
+                      stage_plan.first_layer(), " to ", stage_plan.last_layer(), ", in order");
+      }
+      next = uint64_t{layer} + 1;
+    }
+  }
+  return absl::OkStatus();
+}
+
+bool AreEqual(const google::protobuf::RepeatedField<uint32_t>& a, const google::protobuf::RepeatedField<uint32_t>& b) {
+  return std::equal(a.begin(), a.end(), b.begin(), b.end());
+}
+
 uint32_t StageOfLayer(const v1::Plan& plan, uint32_t layer) {
   int stage = 0;
   while (plan.stages(stage).last_layer() < layer) ++stage;
@@ -48,6 +69,10 @@ absl::Status VerifyStagesOfProgram(const v1::StageProgram& program, const v1::Pl
         program.stages(next).last_layer() != stage_plan.last_layer()) {
       return Refuse("the program of worker ", program.worker_rank(), " does not hold stage ", stage, " with layers ",
                     stage_plan.first_layer(), " to ", stage_plan.last_layer());
+    }
+    if (!AreEqual(program.stages(next).recomputed_layers(), stage_plan.recomputed_layers())) {
+      return Refuse("the program of worker ", program.worker_rank(), " does not recompute the layers of stage ", stage,
+                    " that the plan says");
     }
     ++next;
   }
@@ -123,6 +148,21 @@ absl::Status VerifySlotList(const v1::StageProgram& program, const SlotList& slo
   return absl::OkStatus();
 }
 
+// F needs the front of one alone; the others need it all. That there is such a slot is not shown here.
+absl::Status VerifyPendingSlots(const v1::StageProgram& program, const v1::StageSlots& stage, const SlotSizes& sizes) {
+  std::vector<uint64_t> needed(static_cast<size_t>(stage.pending_size()), sizes.remade);
+  for (const v1::Instruction& instruction : program.instructions()) {
+    const v1::Action& action = instruction.action();
+    if (action.stage() != stage.stage() || action.kind() == v1::ACTION_KIND_FORWARD) continue;
+    const auto slot = static_cast<size_t>(instruction.pending_slot());
+    if (instruction.pending_slot() >= 0 && slot < needed.size()) needed[slot] = sizes.pending;
+  }
+  for (int i = 0; i < stage.pending_size(); ++i) {
+    STAGECOACH_RETURN_IF_ERROR(VerifySlot(program, stage.pending(i), needed[static_cast<size_t>(i)], "pending"));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status VerifyStageMemory(const VerifierInput& input, int stage) {
   const v1::StagePlan& stage_plan = input.plan.stages(stage);
   const v1::StageMemory& memory = stage_plan.memory_bytes();
@@ -159,11 +199,13 @@ absl::StatusOr<PipelineShape> VerifyPlacement(const VerifierInput& input) {
                   " and 1 to ", kMaxMicroBatches, " are possible");
   }
   STAGECOACH_RETURN_IF_ERROR(VerifyLayers(input.graph, input.plan));
+  STAGECOACH_RETURN_IF_ERROR(VerifyRecomputedLayers(input.graph, input.plan));
   for (int stage = 0; stage < input.plan.stages_size(); ++stage) {
     if (input.plan.stages(stage).worker_rank() >= input.programs.size()) {
       return Refuse("stage ", stage, " is on worker ", input.plan.stages(stage).worker_rank(),
                     ", which has no program");
     }
+    shape.recomputes.push_back(!input.plan.stages(stage).recomputed_layers().empty());
   }
   for (size_t rank = 0; rank < input.programs.size(); ++rank) {
     const v1::StageProgram& program = input.programs[rank];
@@ -211,11 +253,12 @@ absl::Status VerifyChannelSpecs(const VerifierInput& input, const PipelineShape&
 absl::Status VerifySlots(const VerifierInput& input, const PipelineShape& shape) {
   for (const v1::StageProgram& program : input.programs) {
     for (const v1::StageSlots& stage : program.stages()) {
-      const SlotSizes sizes = SlotSizesOf(input.graph, stage.first_layer(), stage.last_layer(), shape.forward_only);
+      const SlotSizes sizes = SlotSizesOf(input.graph, LayersOf(stage), shape.forward_only);
       STAGECOACH_RETURN_IF_ERROR(VerifySlotList(program, stage.load(), sizes.load, "load"));
       STAGECOACH_RETURN_IF_ERROR(VerifySlotList(program, stage.saved(), sizes.saved, "saved"));
       STAGECOACH_RETURN_IF_ERROR(VerifySlotList(program, stage.shared(), sizes.shared, "shared"));
-      STAGECOACH_RETURN_IF_ERROR(VerifySlotList(program, stage.pending(), sizes.pending, "pending"));
+      STAGECOACH_RETURN_IF_ERROR(VerifyPendingSlots(program, stage, sizes));
+      STAGECOACH_RETURN_IF_ERROR(VerifySlotList(program, stage.recomputed(), sizes.recomputed, "recomputed"));
       STAGECOACH_RETURN_IF_ERROR(VerifySlot(program, program.scratch(), sizes.scratch, "scratch"));
     }
     for (int i = 0; i < program.channels_size(); ++i) {

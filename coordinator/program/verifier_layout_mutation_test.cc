@@ -37,7 +37,8 @@ std::vector<v1::StageProgram> LayoutMutantsOf(const v1::StageProgram& program) {
   for (int stage = 0; stage < program.stages_size(); ++stage) {
     for (const Lists list :
          {static_cast<Lists>(&v1::StageSlots::mutable_load), static_cast<Lists>(&v1::StageSlots::mutable_saved),
-          static_cast<Lists>(&v1::StageSlots::mutable_shared), static_cast<Lists>(&v1::StageSlots::mutable_pending)}) {
+          static_cast<Lists>(&v1::StageSlots::mutable_shared), static_cast<Lists>(&v1::StageSlots::mutable_pending),
+          static_cast<Lists>(&v1::StageSlots::mutable_recomputed)}) {
       v1::StageSlots slots = program.stages(stage);
       for (int i = 0; i < (slots.*list)()->size(); ++i) {
         add_slot([=](v1::StageProgram& p) { return (p.mutable_stages(stage)->*list)()->Mutable(i); });
@@ -87,9 +88,14 @@ TEST(VerifierLayoutMutationTest, EveryMutantIsRefusedOrEquivalent) {
   for (const Schedule* schedule : AllSchedules()) {
     for (uint32_t p = 1; p <= 3; ++p) {
       const uint32_t v = schedule->default_chunks();
-      SmallPipeline pipeline = MakeSmallPipeline(std::string(schedule->name()),
-                                                 {.num_stages = p * v, .num_chunks = v, .num_micro_batches = 4});
-      for (size_t worker = 0; worker < p; ++worker) CheckMutantsOfWorker(worker, pipeline, counts);
+      for (const bool recomputes : {false, true}) {
+        SmallPipeline pipeline = MakeSmallPipeline(std::string(schedule->name()),
+                                                   {.num_stages = p * v,
+                                                    .num_chunks = v,
+                                                    .num_micro_batches = 4,
+                                                    .recomputes = std::vector<bool>(recomputes ? p * v : 0, true)});
+        for (size_t worker = 0; worker < p; ++worker) CheckMutantsOfWorker(worker, pipeline, counts);
+      }
     }
   }
   std::cout << "layout: " << counts.mutants << " mutants, " << counts.refused << " refused, " << counts.equivalent

@@ -131,8 +131,9 @@ void CheckMutants(const std::string& schedule, const testing::SmallPipelineOptio
         pipeline.programs[worker] = Apply(original, index, mutant);
         CheckMutant(pipeline, expected,
                     absl::StrCat(schedule, " p=", pipeline.programs.size(), " m=", options.num_micro_batches,
-                                 " tied=", options.tied, ": ", mutant.name, " of worker ", worker, ", instruction ",
-                                 index, " (", ActionText(original.instructions(index).action()), ")"),
+                                 " tied=", options.tied, options.recomputes.empty() ? "" : " recomputing", ": ",
+                                 mutant.name, " of worker ", worker, ", instruction ", index, " (",
+                                 ActionText(original.instructions(index).action()), ")"),
                     counts);
       }
     }
@@ -151,6 +152,14 @@ TEST_P(VerifierMutationTest, EveryMutantThatBreaksADependencyIsRefused) {
       if (!tied && p == 3) continue;
       CheckMutants(std::string(GetParam()->name()),
                    {.num_stages = p * v, .num_chunks = v, .num_micro_batches = m, .tied = tied}, counts);
+    }
+    if (p == 3) continue;
+    // All stages recompute, or every other one.
+    for (const uint32_t distance : {1, 2}) {
+      std::vector<bool> recomputes(p * v);
+      for (uint32_t stage = 0; stage < p * v; stage += distance) recomputes[stage] = true;
+      CheckMutants(std::string(GetParam()->name()),
+                   {.num_stages = p * v, .num_chunks = v, .num_micro_batches = m, .recomputes = recomputes}, counts);
     }
   }
   std::cout << GetParam()->name() << ": " << counts.programs << " programs, " << counts.mutants << " mutants, "

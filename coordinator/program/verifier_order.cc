@@ -4,50 +4,16 @@
 #include <cstddef>
 
 #include "common/status_macros.h"
+#include "coordinator/program/slot_table.h"
 #include "coordinator/program/verifier_checks.h"
 
 namespace stagecoach {
 namespace {
 
-// Ranges of the arena that hold something. Slots may share bytes, but not at a time.
-class LiveRanges {
- public:
-  // False: some of it is live.
-  bool Add(const v1::Slot& slot) {
-    if (slot.bytes() == 0) return true;
-    const auto next = end_of_.lower_bound(slot.offset());
-    if (next != end_of_.end() && next->first < slot.offset() + slot.bytes()) return false;
-    if (next != end_of_.begin() && std::prev(next)->second > slot.offset()) return false;
-    end_of_.emplace(slot.offset(), slot.offset() + slot.bytes());
-    return true;
-  }
-  void Remove(const v1::Slot& slot) {
-    if (slot.bytes() > 0) end_of_.erase(slot.offset());
-  }
-
- private:
-  std::map<uint64_t, uint64_t> end_of_;  // by start
-};
-
-enum class Content { kNothing, kWritten, kInFlight };
-
-// What a slot holds, of which micro-batch. A send slot stays in flight until an F or I waits for it. A slot of a
-// channel within the worker is written by one stage and read by the other, and nothing is ever in flight.
-struct SlotState {
-  Content content = Content::kNothing;
-  uint32_t micro_batch = 0;
-};
-using SlotList = google::protobuf::RepeatedPtrField<v1::Slot>;
-struct SlotTable {
-  const SlotList* slots = nullptr;
-  std::vector<SlotState> states;
-
-  explicit SlotTable(const SlotList& list) : slots(&list), states(static_cast<size_t>(list.size())) {}
-};
-
 // What an instruction uses, by its kind and stage. It must name these and nothing else.
 struct Uses {
-  bool load = false, recv = false, send = false, saved = false, shared = false, pending = false, post = false;
+  bool load = false, recv = false, send = false, saved = false, shared = false, pending = false;
+  bool recomputed = false, post = false;
 };
 
 struct StageState {
@@ -56,11 +22,13 @@ struct StageState {
         saved(slots.saved()),
         shared(slots.shared()),
         pending(slots.pending()),
+        recomputed(slots.recomputed()),
         forward_done(num_micro_batches),
+        recompute_done(num_micro_batches),
         input_done(num_micro_batches) {}
 
-  SlotTable load, saved, shared, pending;
-  std::vector<bool> forward_done, input_done;
+  SlotTable load, saved, shared, pending, recomputed;
+  std::vector<bool> forward_done, recompute_done, input_done;
   uint32_t num_weight_done = 0;  // in micro-batch order, so that this is also the next one
   uint32_t num_losses = 0;
   std::optional<uint32_t> unread_loss = std::nullopt;
@@ -96,6 +64,7 @@ class ProgramWalk {
   }
   bool IsFirst(uint32_t stage) const { return stage == 0; }
   bool IsLast(uint32_t stage) const { return stage + 1 == shape_.num_stages; }
+  bool Recomputes(uint32_t stage) const { return shape_.recomputes[stage]; }
 
   absl::Status Step(const v1::Instruction& instruction);
   absl::Status CheckUses(const v1::Instruction& instruction) const;
@@ -104,6 +73,7 @@ class ProgramWalk {
 
   absl::Status Load(const v1::Instruction& instruction, StageState& state);
   absl::Status Forward(const v1::Instruction& instruction, StageState& state);
+  absl::Status Recompute(const v1::Instruction& instruction, StageState& state);
   absl::Status BackwardInput(const v1::Instruction& instruction, StageState& state);
   absl::Status BackwardWeight(const v1::Instruction& instruction, StageState& state);
   absl::Status Loss(const v1::Instruction& instruction, StageState& state);
@@ -116,6 +86,7 @@ class ProgramWalk {
   absl::Status Read(const SlotTable& table, int32_t slot, uint32_t micro_batch, absl::string_view what) const;
   absl::Status ReadAndFree(SlotTable& table, int32_t slot, uint32_t micro_batch, absl::string_view what);
   void Free(SlotTable& table, int32_t slot);
+  absl::Status WriteRecomputed(const v1::Instruction& instruction, StageState& state);
   absl::Status WriteSend(const v1::Instruction& instruction);
   absl::Status ConsumeRecv(const v1::Instruction& instruction);
   absl::Status UseScratch();
@@ -140,13 +111,22 @@ class ProgramWalk {
 Uses ProgramWalk::UsesOf(const v1::Action& action) const {
   const bool first = IsFirst(action.stage());
   const bool last = IsLast(action.stage());
+  const bool again = Recomputes(action.stage());
   switch (action.kind()) {
     case v1::ACTION_KIND_LOAD:
       return {.load = true};
     case v1::ACTION_KIND_FORWARD:
-      return {.load = first || last, .recv = !first, .send = !last, .saved = true, .shared = true};
+      return {.load = first || last,
+              .recv = !first,
+              .send = !last,
+              .saved = true,
+              .shared = true,
+              .pending = again,
+              .recomputed = again};
+    case v1::ACTION_KIND_RECOMPUTE:
+      return {.shared = true, .pending = true, .recomputed = true};
     case v1::ACTION_KIND_BACKWARD_INPUT:
-      return {.recv = !last, .send = !first, .saved = true, .shared = true, .pending = true};
+      return {.recv = !last, .send = !first, .saved = true, .shared = true, .pending = true, .recomputed = again};
     case v1::ACTION_KIND_BACKWARD_WEIGHT:
       return {.load = last, .shared = true, .pending = true};
     case v1::ACTION_KIND_SEND_FORWARD:
@@ -172,6 +152,7 @@ absl::Status ProgramWalk::CheckUses(const v1::Instruction& instruction) const {
   if (!names(instruction.load_slot(), uses.load) || !names(instruction.recv_slot(), uses.recv) ||
       !names(instruction.send_slot(), uses.send) || !names(instruction.saved_slot(), uses.saved) ||
       !names(instruction.shared_slot(), uses.shared) || !names(instruction.pending_slot(), uses.pending) ||
+      !names(instruction.recomputed_slot(), uses.recomputed) ||
       (!uses.post && (instruction.channel() != 0 || instruction.sequence() != 0)) ||
       (!waits_for_recv && instruction.recv_channel() != 0) || (!writes_send && instruction.send_channel() != 0)) {
     return Error("names a slot or channel that it does not use, or lacks one that it uses: ",
@@ -204,6 +185,8 @@ absl::Status ProgramWalk::Step(const v1::Instruction& instruction) {
       return Load(instruction, state);
     case v1::ACTION_KIND_FORWARD:
       return Forward(instruction, state);
+    case v1::ACTION_KIND_RECOMPUTE:
+      return Recompute(instruction, state);
     case v1::ACTION_KIND_BACKWARD_INPUT:
       return BackwardInput(instruction, state);
     case v1::ACTION_KIND_BACKWARD_WEIGHT:
@@ -307,11 +290,16 @@ absl::Status ProgramWalk::Forward(const v1::Instruction& instruction, StageState
   if (instruction.send_slot() >= 0) STAGECOACH_RETURN_IF_ERROR(WriteSend(instruction));
   STAGECOACH_RETURN_IF_ERROR(Write(state.saved, instruction.saved_slot(), micro_batch, "saved"));
   STAGECOACH_RETURN_IF_ERROR(Write(state.shared, instruction.shared_slot(), micro_batch, "shared"));
+  if (Recomputes(stage)) STAGECOACH_RETURN_IF_ERROR(WriteRecomputed(instruction, state));
   STAGECOACH_RETURN_IF_ERROR(UseScratch());
   if (instruction.recv_slot() >= 0) STAGECOACH_RETURN_IF_ERROR(ConsumeRecv(instruction));
   if (instruction.load_slot() >= 0) {
     STAGECOACH_RETURN_IF_ERROR(Read(state.load, instruction.load_slot(), micro_batch, "load"));
     if (!IsLast(stage) || shape_.forward_only) Free(state.load, instruction.load_slot());
+  }
+  if (Recomputes(stage)) {
+    Free(state.pending, instruction.pending_slot());
+    Free(state.recomputed, instruction.recomputed_slot());
   }
   if (shape_.forward_only) {
     Free(state.saved, instruction.saved_slot());
@@ -323,16 +311,40 @@ absl::Status ProgramWalk::Forward(const v1::Instruction& instruction, StageState
   return absl::OkStatus();
 }
 
+absl::Status ProgramWalk::WriteRecomputed(const v1::Instruction& instruction, StageState& state) {
+  const uint32_t micro_batch = instruction.action().micro_batch();
+  STAGECOACH_RETURN_IF_ERROR(Write(state.pending, instruction.pending_slot(), micro_batch, "pending"));
+  return Write(state.recomputed, instruction.recomputed_slot(), micro_batch, "recomputed");
+}
+
+absl::Status ProgramWalk::Recompute(const v1::Instruction& instruction, StageState& state) {
+  const uint32_t micro_batch = instruction.action().micro_batch();
+  if (!Recomputes(instruction.action().stage())) return Error("its stage has no layers to recompute");
+  if (shape_.forward_only) return Error("a forward-only program has no backward");
+  if (state.recompute_done[micro_batch]) return Error("runs a second time");
+  state.recompute_done[micro_batch] = true;
+  STAGECOACH_RETURN_IF_ERROR(WriteRecomputed(instruction, state));
+  STAGECOACH_RETURN_IF_ERROR(UseScratch());
+  return Read(state.shared, instruction.shared_slot(), micro_batch, "shared");
+}
+
 absl::Status ProgramWalk::BackwardInput(const v1::Instruction& instruction, StageState& state) {
   const uint32_t micro_batch = instruction.action().micro_batch();
+  const bool again = Recomputes(instruction.action().stage());
   if (shape_.forward_only) return Error("a forward-only program has no backward");
   if (state.input_done[micro_batch]) return Error("runs a second time");
   state.input_done[micro_batch] = true;
   if (instruction.send_slot() >= 0) STAGECOACH_RETURN_IF_ERROR(WriteSend(instruction));
-  STAGECOACH_RETURN_IF_ERROR(Write(state.pending, instruction.pending_slot(), micro_batch, "pending"));
+  if (again) {
+    STAGECOACH_RETURN_IF_ERROR(Read(state.pending, instruction.pending_slot(), micro_batch, "pending"));
+    STAGECOACH_RETURN_IF_ERROR(Read(state.recomputed, instruction.recomputed_slot(), micro_batch, "recomputed"));
+  } else {
+    STAGECOACH_RETURN_IF_ERROR(Write(state.pending, instruction.pending_slot(), micro_batch, "pending"));
+  }
   STAGECOACH_RETURN_IF_ERROR(Read(state.shared, instruction.shared_slot(), micro_batch, "shared"));
   STAGECOACH_RETURN_IF_ERROR(UseScratch());
   if (instruction.recv_slot() >= 0) STAGECOACH_RETURN_IF_ERROR(ConsumeRecv(instruction));
+  if (again) Free(state.recomputed, instruction.recomputed_slot());
   return ReadAndFree(state.saved, instruction.saved_slot(), micro_batch, "saved");
 }
 
@@ -343,6 +355,7 @@ absl::Status ProgramWalk::BackwardWeight(const v1::Instruction& instruction, Sta
     return Error("weight gradients are added in micro-batch order, and the next is that of micro-batch ",
                  state.num_weight_done);
   }
+  if (!state.input_done[micro_batch]) return Error("comes before the I of its micro-batch");
   ++state.num_weight_done;
   STAGECOACH_RETURN_IF_ERROR(UseScratch());
   if (instruction.load_slot() >= 0) {
@@ -456,7 +469,7 @@ absl::Status ProgramWalk::CheckEnd(uint32_t stage, const StageState& state) cons
   if (!shape_.forward_only && !state.norm_done) {
     return Refuse("worker ", program_.worker_rank(), ": ", stage, "NORM never runs");
   }
-  for (const SlotTable* table : {&state.load, &state.saved, &state.shared, &state.pending}) {
+  for (const SlotTable* table : {&state.load, &state.saved, &state.shared, &state.pending, &state.recomputed}) {
     for (const SlotState& slot : table->states) {
       if (slot.content == Content::kNothing) continue;
       return Refuse("worker ", program_.worker_rank(), ": a slot of stage ", stage, " still holds micro-batch ",

@@ -20,7 +20,8 @@ class Makers {
     for (size_t worker = 0; worker < timeline.workers.size(); ++worker) {
       for (size_t index = 0; index < timeline.workers[worker].size(); ++index) {
         const v1::Action& action = timeline.workers[worker][index].action;
-        if (action.kind() == v1::ACTION_KIND_BACKWARD_WEIGHT) continue;
+        // What these make stays on their worker.
+        if (action.kind() == v1::ACTION_KIND_BACKWARD_WEIGHT || action.kind() == v1::ACTION_KIND_RECOMPUTE) continue;
         auto& makers = action.kind() == v1::ACTION_KIND_FORWARD ? forward_ : input_gradient_;
         makers[Index(action.stage(), action.micro_batch())] = ActionPlace{worker, index};
       }

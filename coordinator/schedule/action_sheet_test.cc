@@ -114,7 +114,7 @@ TEST(ComputeCsvTest, RefusesAStageOnTwoWorkersAndNumbersOutOfRange) {
 TEST(ComputeCsvTest, RefusesOtherLevels) {
   EXPECT_THAT(Refusal("0F0,0SEND_F0,0B0"), AllOf(HasSubstr("(cell 2, 0SEND_F0)"), HasSubstr("compute-only")));
   EXPECT_THAT(Refusal("0UNSHARD,0F0"), HasSubstr("compute-only"));
-  EXPECT_THAT(Refusal("0R0"), HasSubstr("R is not supported"));
+  EXPECT_THAT(Refusal("0R0"), HasSubstr("comes before the 0F0"));
 }
 
 // Any one cell of a table removed, doubled, or given another stage or kind is refused.

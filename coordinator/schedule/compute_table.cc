@@ -76,6 +76,7 @@ absl::Status CheckTimes(const ScheduleProblem& problem, uint32_t num_stages) {
     STAGECOACH_RETURN_IF_ERROR(CheckTime("the forward of stage", stage, costs[stage].forward));
     STAGECOACH_RETURN_IF_ERROR(CheckTime("the input gradient of stage", stage, costs[stage].backward_input));
     STAGECOACH_RETURN_IF_ERROR(CheckTime("the weight gradient of stage", stage, costs[stage].backward_weight));
+    STAGECOACH_RETURN_IF_ERROR(CheckTime("the recomputation of stage", stage, costs[stage].recompute));
   }
   const std::vector<double>& edges = problem.edge_seconds;
   if (!edges.empty() && edges.size() + 1 != num_stages) {

@@ -17,6 +17,7 @@ struct StageCost {
   double forward = 1;
   double backward_input = 1;
   double backward_weight = 1;
+  double recompute = 1;  // of R, in tables that have one
 };
 
 // What a schedule is to be good at; hand-made schedules have one table for both.
@@ -42,8 +43,9 @@ struct ScheduleProblem {
 };
 
 // Emits compute actions only, F and B (or I and W) of every stage and micro-batch; I and W, or B, of a stage are in
-// micro-batch order. Pure; thread-safe. Every problem with at least one worker and one micro-batch, and a number of
-// chunks that the schedule accepts, has a table; INVALID_ARGUMENT otherwise, naming the condition.
+// micro-batch order. Where a stage recomputes, R is put in afterwards (recomputing_table.h). Pure; thread-safe. Every
+// problem with at least one worker and one micro-batch, and a number of chunks that the schedule accepts, has a table;
+// INVALID_ARGUMENT otherwise, naming the condition.
 class Schedule {
  public:
   virtual ~Schedule() = default;

@@ -55,7 +55,6 @@ class ComputeCheck {
           return RefuseCell(cell, "micro-batches are numbered 0 to ", kMaxMicroBatches - 1);
         }
         if (!IsCompute(cell)) continue;
-        if (cell.action.kind() == v1::ACTION_KIND_RECOMPUTE) return RefuseCell(cell, "R is not supported yet");
         shape_.num_stages = std::max(shape_.num_stages, cell.action.stage() + 1);
         shape_.num_micro_batches = std::max(shape_.num_micro_batches, cell.action.micro_batch() + 1);
         shape_.forward_only &= cell.action.kind() == v1::ACTION_KIND_FORWARD;
@@ -66,6 +65,7 @@ class ComputeCheck {
                                                      " micro-batches is more than ", kMaxForwards));
     }
     if (shape_.num_stages == 0) return absl::InvalidArgumentError("there is no F, B, I or W");
+    shape_.recomputes.assign(shape_.num_stages, false);
     return absl::OkStatus();
   }
 
@@ -112,6 +112,7 @@ class ComputeCheck {
     };
     if (cell.action.kind() == v1::ACTION_KIND_FORWARD) return absl::OkStatus();
     STAGECOACH_RETURN_IF_ERROR(needs(v1::ACTION_KIND_FORWARD));
+    if (cell.action.kind() == v1::ACTION_KIND_RECOMPUTE) return AddRecomputation(cell);
     if (const SheetCell* whole = FirstOf(v1::ACTION_KIND_BACKWARD, cell.action); whole != nullptr && whole != &cell) {
       return RefuseCell(cell, "the whole backward of its micro-batch is ", PlaceText(*whole),
                         "; B is I and W together. In older files B stands for I, and BW for B: write those");
@@ -124,6 +125,15 @@ class ComputeCheck {
     return needs(v1::ACTION_KIND_BACKWARD_INPUT);
   }
 
+  absl::Status AddRecomputation(const SheetCell& cell) {
+    shape_.recomputes[cell.action.stage()] = true;
+    for (const v1::ActionKind backward : {v1::ACTION_KIND_BACKWARD, v1::ACTION_KIND_BACKWARD_INPUT}) {
+      const SheetCell* reader = FirstOf(backward, cell.action);
+      if (reader != nullptr) return RefuseCell(cell, "comes after ", PlaceText(*reader), ", which needs it");
+    }
+    return absl::OkStatus();
+  }
+
   absl::Status CheckNothingMissing() {
     for (uint32_t stage = 0; stage < shape_.num_stages; ++stage) {
       for (uint32_t micro_batch = 0; micro_batch < shape_.num_micro_batches; ++micro_batch) {
@@ -132,6 +142,7 @@ class ComputeCheck {
         action.set_micro_batch(micro_batch);
         const auto has = [&](v1::ActionKind kind) { return FirstOf(kind, action) != nullptr; };
         if (!has(v1::ACTION_KIND_FORWARD)) return Missing("F", stage, micro_batch);
+        if (shape_.recomputes[stage] && !has(v1::ACTION_KIND_RECOMPUTE)) return Missing("R", stage, micro_batch);
         if (shape_.forward_only || has(v1::ACTION_KIND_BACKWARD)) continue;
         if (!has(v1::ACTION_KIND_BACKWARD_INPUT)) return Missing("B", stage, micro_batch);
         if (!has(v1::ACTION_KIND_BACKWARD_WEIGHT)) return Missing("W", stage, micro_batch);
@@ -150,7 +161,7 @@ class ComputeCheck {
   SheetShape shape_;
   std::vector<const SheetCell*> first_of_stage_;
   std::vector<size_t> row_of_stage_;
-  std::vector<const SheetCell*> first_of_kind_[4];  // F, B, I, W; by stage and micro-batch
+  std::vector<const SheetCell*> first_of_kind_[5];  // F, B, I, W, R; by stage and micro-batch
 };
 
 }  // namespace
@@ -167,7 +178,7 @@ absl::StatusOr<SheetShape> CheckComputeActions(const ActionSheet& sheet) { retur
 absl::StatusOr<v1::ComputeTable> TableOfSheet(const ActionSheet& sheet, absl::string_view schedule) {
   for (const std::vector<SheetCell>& row : sheet.rows) {
     const auto other = std::find_if_not(row.begin(), row.end(), IsCompute);
-    if (other != row.end()) return RefuseCell(*other, "a compute-only table has F, B, I and W alone");
+    if (other != row.end()) return RefuseCell(*other, "a compute-only table has F, B, I, W and R alone");
   }
   STAGECOACH_ASSIGN_OR_RETURN(const SheetShape shape, CheckComputeActions(sheet));
   v1::ComputeTable table;

@@ -2,6 +2,7 @@
 #define STAGECOACH_COORDINATOR_SCHEDULE_SHEET_CHECKS_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "coordinator/schedule/action_sheet.h"
@@ -19,12 +20,14 @@ struct SheetShape {
   uint32_t num_stages = 0;         // highest stage + 1
   uint32_t num_micro_batches = 0;  // highest micro-batch + 1
   bool forward_only = false;
+  std::vector<bool> recomputes = {};  // [num_stages] there is an R
 };
 
 // Shows of the compute actions of a sheet, at either level: every stage up to the highest is on one worker; it runs F
 // of every micro-batch up to the highest exactly once and, unless the sheet has forwards alone, B or both I and W
-// exactly once, each after what it needs of its own stage. INVALID_ARGUMENT names line, column and cell, or what is
-// missing and from which line. Whether the workers together come to an end is not shown: see the verifier.
+// exactly once, each after what it needs of its own stage; a stage that has an R has one of every micro-batch, between
+// its F and its I or B. INVALID_ARGUMENT names line, column and cell, or what is missing and from which line. Whether
+// the workers together come to an end is not shown: see the verifier.
 absl::StatusOr<SheetShape> CheckComputeActions(const ActionSheet& sheet);
 
 // The table of a compute-only sheet, checked; `schedule` is its name for people. INVALID_ARGUMENT also when the sheet

@@ -6,6 +6,7 @@
 #include "common/check.h"
 #include "coordinator/program/stage_memory.h"
 #include "coordinator/schedule/compute_table.h"
+#include "coordinator/schedule/recomputing_table.h"
 #include "coordinator/schedule/schedule.h"
 #include "coordinator/schedule/stage_placement.h"
 
@@ -82,7 +83,7 @@ SmallPipeline MakeSmallPipeline(const v1::ComputeTable& table, const SmallPipeli
   SmallPipeline pipeline;
   const uint32_t num_stages = table.num_stages();
   pipeline.graph = SmallGraph(num_stages, options.tied);
-  pipeline.table = table;
+  pipeline.table = options.recomputes.empty() ? table : WithRecomputation(table, options.recomputes);
   pipeline.plan.set_schedule(table.schedule());
   pipeline.plan.set_num_micro_batches(table.num_micro_batches());
   const absl::StatusOr<std::vector<uint32_t>> worker_of_stage = WorkersOfStages(table);
@@ -92,6 +93,7 @@ SmallPipeline MakeSmallPipeline(const v1::ComputeTable& table, const SmallPipeli
     stage_plan->set_worker_rank((*worker_of_stage)[stage]);
     stage_plan->set_first_layer(stage == 0 ? 0 : stage + 1);
     stage_plan->set_last_layer(stage + 1 == num_stages ? num_stages + 2 : stage + 1);
+    if (!options.recomputes.empty() && options.recomputes[stage]) stage_plan->add_recomputed_layers(stage + 1);
   }
   absl::StatusOr<std::vector<v1::StageProgram>> programs =
       Lower(pipeline.table, pipeline.graph, pipeline.plan, {.credit_window = options.credit_window});

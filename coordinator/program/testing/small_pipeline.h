@@ -22,6 +22,7 @@ struct SmallPipelineOptions {
   uint32_t num_micro_batches = 1;
   bool tied = true;
   uint32_t credit_window = LoweringOptions().credit_window;
+  std::vector<bool> recomputes = {};  // by stage: its block; empty: none
 };
 
 // One block on each stage, lowered; memory of the plan filled in.

@@ -172,6 +172,7 @@ class Run {
     };
     return instruction.load_slot() < slots->load_size() && instruction.saved_slot() < slots->saved_size() &&
            instruction.shared_slot() < slots->shared_size() && instruction.pending_slot() < slots->pending_size() &&
+           instruction.recomputed_slot() < slots->recomputed_size() &&
            in_transfer(instruction.recv_slot(), RecvChannel(instruction)) &&
            in_transfer(instruction.send_slot(), SendChannel(instruction));
   }
@@ -269,6 +270,7 @@ void Run::Execute(size_t index, const v1::Instruction& instruction) {
                           Mix(17, action.micro_batch()));
       return;
     case v1::ACTION_KIND_FORWARD:
+    case v1::ACTION_KIND_RECOMPUTE:
     case v1::ACTION_KIND_BACKWARD_INPUT:
     case v1::ACTION_KIND_BACKWARD_WEIGHT:
       return Compute(worker, instruction);
@@ -309,7 +311,12 @@ uint64_t Run::ReadInputs(const Worker& worker, const v1::Instruction& instructio
   if (instruction.recv_slot() >= 0) {
     value = Mix(value, worker.memory.Read(ChannelSlot(worker, instruction.recv_channel(), instruction.recv_slot())));
   }
-  if (kind == v1::ACTION_KIND_BACKWARD_INPUT) read(instruction.saved_slot(), slots.saved());
+  if (kind == v1::ACTION_KIND_BACKWARD_INPUT) {
+    read(instruction.saved_slot(), slots.saved());
+    read(instruction.recomputed_slot(), slots.recomputed());
+    // Its front, which R made.
+    if (!slots.recomputed_layers().empty()) read(instruction.pending_slot(), slots.pending());
+  }
   if (kind != v1::ACTION_KIND_FORWARD) read(instruction.shared_slot(), slots.shared());
   if (kind == v1::ACTION_KIND_BACKWARD_WEIGHT) read(instruction.pending_slot(), slots.pending());
   return value;
@@ -328,6 +335,10 @@ void Run::Compute(Worker& worker, const v1::Instruction& instruction) {
     write(instruction.saved_slot(), slots.saved(), 1);
     write(instruction.shared_slot(), slots.shared(), 2);
     if (action.stage() + 1 == num_stages_) worker.loss[action.stage()] = Mix(result, 5);
+  }
+  if (action.kind() == v1::ACTION_KIND_FORWARD || action.kind() == v1::ACTION_KIND_RECOMPUTE) {
+    write(instruction.recomputed_slot(), slots.recomputed(), 6);
+    if (!slots.recomputed_layers().empty()) write(instruction.pending_slot(), slots.pending(), 7);
   }
   if (action.kind() == v1::ACTION_KIND_BACKWARD_INPUT) write(instruction.pending_slot(), slots.pending(), 3);
   if (instruction.send_slot() >= 0) {
