@@ -179,6 +179,24 @@ absl::Status AddLayer(const v1::LayerSpec& spec, const BatchShape& batch, Region
   }
 }
 
+absl::Status CheckExtent(const v1::ModelGraph& graph, const StageExtent& extent) {
+  if (extent.first_layer > extent.last_layer || extent.last_layer >= static_cast<uint32_t>(graph.layers_size())) {
+    return absl::InvalidArgumentError(absl::StrCat("a stage of layers ", extent.first_layer, " to ", extent.last_layer,
+                                                   " in a model of ", graph.layers_size(), " layers"));
+  }
+  uint64_t next = extent.first_layer;
+  for (const uint32_t layer : extent.recomputed_layers) {
+    const bool is_here = layer >= next && layer <= extent.last_layer;
+    if (!is_here || graph.layers(static_cast<int>(layer)).kind() != v1::LAYER_KIND_TRANSFORMER_BLOCK) {
+      return absl::InvalidArgumentError(absl::StrCat("a stage of layers ", extent.first_layer, " to ",
+                                                     extent.last_layer, " cannot recompute layer ", layer,
+                                                     ": it recomputes blocks of its own, in order"));
+    }
+    next = uint64_t{layer} + 1;
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 int64_t HeadForwardRows(int64_t rows, int64_t vocab_size) { return TileExtent(rows, vocab_size); }
@@ -205,22 +223,26 @@ absl::StatusOr<LayerMemoryBytes> MemoryOfLayer(const v1::LayerSpec& spec, uint64
                           .output = regions.output.total()};
 }
 
-absl::StatusOr<StageMemoryBytes> MemoryOfStage(const v1::ModelGraph& graph, uint32_t first_layer, uint32_t last_layer,
+bool StageExtent::Recomputes(uint32_t layer) const {
+  return std::binary_search(recomputed_layers.begin(), recomputed_layers.end(), layer);
+}
+
+absl::StatusOr<StageMemoryBytes> MemoryOfStage(const v1::ModelGraph& graph, const StageExtent& extent,
                                                uint64_t element_bytes) {
-  if (first_layer > last_layer || last_layer >= static_cast<uint32_t>(graph.layers_size())) {
-    return absl::InvalidArgumentError(absl::StrCat("a stage of layers ", first_layer, " to ", last_layer,
-                                                   " in a model of ", graph.layers_size(), " layers"));
-  }
+  STAGECOACH_RETURN_IF_ERROR(CheckExtent(graph, extent));
   StageMemoryBytes stage;
-  for (uint32_t layer = first_layer; layer <= last_layer; ++layer) {
+  for (uint32_t layer = extent.first_layer; layer <= extent.last_layer; ++layer) {
     STAGECOACH_ASSIGN_OR_RETURN(
         const LayerMemoryBytes bytes,
         MemoryOfLayer(graph.layers(static_cast<int>(layer)), graph.micro_batch_size(), graph.seq_len(), element_bytes));
-    stage.saved += bytes.saved;
-    stage.shared += AlignUp(bytes.input) + bytes.shared;
+    const bool is_recomputed = extent.Recomputes(layer);
+    (is_recomputed ? stage.recomputed : stage.saved) += bytes.saved;
+    (is_recomputed ? stage.remade : stage.shared) += bytes.shared;
+    stage.shared += AlignUp(bytes.input);
     stage.pending += AlignUp(bytes.output) + bytes.pending;
     stage.scratch = std::max(stage.scratch, bytes.scratch);
   }
+  stage.pending += stage.remade;
   return stage;
 }
 

@@ -2,6 +2,7 @@
 #define STAGECOACH_COMMON_LAYER_MEMORY_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "stagecoach/v1/plan.pb.h"
@@ -36,20 +37,32 @@ absl::StatusOr<LayerMemoryBytes> MemoryOfLayer(const v1::LayerSpec& spec, uint64
 
 // Bytes of one slot of each lifetime of a stage, and of its scratch region. A slot is its layers' regions, one layer
 // after another:
-//   saved     per layer: saved
-//   shared    per layer: AlignUp(input), a copy of the layer's input; shared
-//   pending   per layer: AlignUp(output), the gradient of its output (the head's is not used); pending
-//   scratch   the largest of its layers
+//   saved       per layer that is not recomputed: saved
+//   shared      per layer: AlignUp(input), a copy of the layer's input; shared, unless it is recomputed
+//   pending     per recomputed layer: shared
+//               per layer: AlignUp(output), the gradient of its output (the head's is not used); pending
+//   recomputed  per recomputed layer: saved
+//   scratch     the largest of its layers
 struct StageMemoryBytes {
   uint64_t saved = 0;
   uint64_t shared = 0;
+  uint64_t remade = 0;  // of `pending`, the part of the recomputed layers, which is all that F needs of it
   uint64_t pending = 0;
+  uint64_t recomputed = 0;
   uint64_t scratch = 0;
 };
 
-// Layers [first_layer, last_layer] of `graph`, for full micro-batches. INVALID_ARGUMENT: as MemoryOfLayer, or there are
-// no such layers.
-absl::StatusOr<StageMemoryBytes> MemoryOfStage(const v1::ModelGraph& graph, uint32_t first_layer, uint32_t last_layer,
+// The layers of a stage, in a graph.
+struct StageExtent {
+  uint32_t first_layer = 0;
+  uint32_t last_layer = 0;
+  std::vector<uint32_t> recomputed_layers = {};  // ascending
+  bool Recomputes(uint32_t layer) const;
+};
+
+// For full micro-batches. INVALID_ARGUMENT: as MemoryOfLayer, there are no such layers, or those that are recomputed
+// are not blocks of the stage, in order.
+absl::StatusOr<StageMemoryBytes> MemoryOfStage(const v1::ModelGraph& graph, const StageExtent& extent,
                                                uint64_t element_bytes);
 
 }  // namespace stagecoach

@@ -130,14 +130,16 @@ TEST(LayerMemoryTest, AStageIsItsLayersOneAfterAnother) {
   graph.set_seq_len(5);
   const auto block = MemoryOfLayer(graph.layers(1), 3, 5, 4);
   const auto head = MemoryOfLayer(graph.layers(2), 3, 5, 4);
-  const auto stage = MemoryOfStage(graph, 1, 2, 4);
+  const auto stage = MemoryOfStage(graph, {1, 2}, 4);
   ASSERT_TRUE(stage.ok()) << stage.status();
   EXPECT_EQ(stage->saved, block->saved + head->saved);
   EXPECT_EQ(stage->shared, AlignUp(block->input) + block->shared + AlignUp(head->input) + head->shared);
   EXPECT_EQ(stage->pending, AlignUp(block->output) + block->pending + 64);
   EXPECT_EQ(stage->scratch, std::max(block->scratch, head->scratch));
-  EXPECT_FALSE(MemoryOfStage(graph, 1, 3, 4).ok());
-  EXPECT_FALSE(MemoryOfStage(graph, 2, 1, 4).ok());
+  EXPECT_EQ(stage->remade, 0u);
+  EXPECT_EQ(stage->recomputed, 0u);
+  EXPECT_FALSE(MemoryOfStage(graph, {1, 3}, 4).ok());
+  EXPECT_FALSE(MemoryOfStage(graph, {2, 1}, 4).ok());
 }
 
 }  // namespace

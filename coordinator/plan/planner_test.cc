@@ -112,7 +112,7 @@ TEST(PlannerTest, SlotsHaveTheBytesThatAWorkerCarves) {
     for (const v1::StageProgram& program : *programs) {
       const v1::StageSlots& stage = program.stages(0);
       const absl::StatusOr<StageMemoryBytes> needed =
-          MemoryOfStage(job->graph, stage.first_layer(), stage.last_layer(), kElementBytes);
+          MemoryOfStage(job->graph, {stage.first_layer(), stage.last_layer()}, kElementBytes);
       ASSERT_TRUE(needed.ok()) << needed.status();
       for (const v1::Slot& slot : stage.saved()) EXPECT_EQ(slot.bytes(), needed->saved);
       for (const v1::Slot& slot : stage.shared()) EXPECT_EQ(slot.bytes(), needed->shared);

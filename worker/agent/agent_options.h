@@ -11,6 +11,7 @@
 #include "common/clock.h"
 #include "common/file_system.h"
 #include "common/ids.h"
+#include "common/layer_memory.h"
 #include "common/loop_beat.h"
 #include "stagecoach/v1/job.pb.h"
 #include "stagecoach/v1/plan.pb.h"
@@ -37,7 +38,7 @@ using StageStateFactory = std::function<absl::StatusOr<std::unique_ptr<StageStat
 
 // As LayeredStage::Create: `state` has at least these layers, and outlives the stage with all the other arguments.
 using StageFactory = std::function<absl::StatusOr<std::unique_ptr<Stage>>(
-    Device& device, const v1::JobSpec& spec, const v1::ModelGraph& graph, LayerIndex first_layer, LayerIndex last_layer,
+    Device& device, const v1::JobSpec& spec, const v1::ModelGraph& graph, const StageExtent& extent,
     const StageState& state)>;
 
 // What a worker is given at start. The factories are called by its executor's thread.

@@ -24,6 +24,7 @@ v1::BusySeconds BusySecondsOf(const RanReply& reply) {
   busy.set_forward(seconds.forward);
   busy.set_backward_input(seconds.backward_input);
   busy.set_backward_weight(seconds.backward_weight);
+  busy.set_recompute(seconds.recompute);
   busy.set_optimizer(reply.update_seconds);
   busy.set_p2p_wait(seconds.p2p_wait);
   busy.set_data_wait(seconds.data_wait);

@@ -19,6 +19,10 @@ bool IsSameEdge(const v1::ChannelSpec& a, const v1::ChannelSpec& b) {
   return a.from_stage() == b.from_stage() && a.to_stage() == b.to_stage() && a.kind() == b.kind();
 }
 
+std::vector<uint32_t> RecomputedLayers(const v1::StageSlots& stage) {
+  return {stage.recomputed_layers().begin(), stage.recomputed_layers().end()};
+}
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<WorkerEpoch>> WorkerEpoch::Create(Context context) {
@@ -34,7 +38,8 @@ absl::Status WorkerEpoch::CheckEvaluation() const {
   for (int i = 0; is_same && i < program().stages_size(); ++i) {
     is_same = program().stages(i).stage() == evaluation_program().stages(i).stage() &&
               program().stages(i).first_layer() == evaluation_program().stages(i).first_layer() &&
-              program().stages(i).last_layer() == evaluation_program().stages(i).last_layer();
+              program().stages(i).last_layer() == evaluation_program().stages(i).last_layer() &&
+              RecomputedLayers(program().stages(i)) == RecomputedLayers(evaluation_program().stages(i));
   }
   return is_same ? absl::OkStatus()
                  : absl::InvalidArgumentError("the evaluation program has other stages than the training program");
@@ -48,8 +53,8 @@ absl::Status WorkerEpoch::Allocate() {
     const v1::StageSlots& slots = program().stages(static_cast<int>(i));
     STAGECOACH_ASSIGN_OR_RETURN(
         std::unique_ptr<Stage> stage,
-        options.stage_factory(context_.device, assignment.spec(), assignment.graph(), LayerIndex(slots.first_layer()),
-                              LayerIndex(slots.last_layer()), *context_.states[i]));
+        options.stage_factory(context_.device, assignment.spec(), assignment.graph(),
+                              {slots.first_layer(), slots.last_layer(), RecomputedLayers(slots)}, *context_.states[i]));
     stages_.push_back(std::move(stage));
   }
   STAGECOACH_ASSIGN_OR_RETURN(data_, options.batch_source_factory(assignment.spec(), options.files));

@@ -42,7 +42,8 @@ struct RunReport {
   uint64_t num_non_finite = 0;
   // By what the thread did; they sum to `total`.
   struct Seconds {
-    double forward = 0, backward_input = 0, backward_weight = 0, p2p_wait = 0, data_wait = 0, other = 0, total = 0;
+    double forward = 0, recompute = 0, backward_input = 0, backward_weight = 0;
+    double p2p_wait = 0, data_wait = 0, other = 0, total = 0;
   };
   Seconds seconds;
   std::vector<Traffic> traffic;  // of every end of a channel to or from another worker

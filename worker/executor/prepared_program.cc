@@ -277,19 +277,27 @@ absl::StatusOr<std::span<std::byte>> ProgramPreparer::StageSlot(
 absl::Status ProgramPreparer::PrepareMemory(const v1::Instruction& instruction, int stage,
                                             PreparedInstruction& prepared) const {
   const v1::ActionKind kind = instruction.action().kind();
-  if (kind != v1::ACTION_KIND_FORWARD && kind != v1::ACTION_KIND_BACKWARD_INPUT &&
-      kind != v1::ACTION_KIND_BACKWARD_WEIGHT) {
+  const bool is_forward = kind == v1::ACTION_KIND_FORWARD;
+  const bool is_recomputation = kind == v1::ACTION_KIND_RECOMPUTE;
+  const bool is_input = kind == v1::ACTION_KIND_BACKWARD_INPUT;
+  if (!is_forward && !is_recomputation && !is_input && kind != v1::ACTION_KIND_BACKWARD_WEIGHT) {
     return absl::OkStatus();
   }
   const v1::StageSlots& slots = program_.stages(stage);
   const StageSlotBytes& needed = prepared.stage->slot_bytes();
   StageMemoryView& memory = prepared.memory;
   STAGECOACH_ASSIGN_OR_RETURN(memory.saved, StageSlot(slots.saved(), instruction.saved_slot(), needed.saved,
-                                                      kind != v1::ACTION_KIND_BACKWARD_WEIGHT, "saved slot"));
+                                                      is_forward || is_input, "saved slot"));
   STAGECOACH_ASSIGN_OR_RETURN(memory.shared,
                               StageSlot(slots.shared(), instruction.shared_slot(), needed.shared, true, "shared slot"));
-  STAGECOACH_ASSIGN_OR_RETURN(memory.pending, StageSlot(slots.pending(), instruction.pending_slot(), needed.pending,
-                                                        kind != v1::ACTION_KIND_FORWARD, "pending slot"));
+  const bool recomputes = needed.remade > 0;
+  if (is_recomputation && !recomputes) return absl::InvalidArgumentError("its stage has no layers to recompute");
+  STAGECOACH_ASSIGN_OR_RETURN(memory.pending, StageSlot(slots.pending(), instruction.pending_slot(),
+                                                        is_forward ? needed.remade : needed.pending,
+                                                        !is_forward || recomputes, "pending slot"));
+  const bool uses_recomputed = recomputes && kind != v1::ACTION_KIND_BACKWARD_WEIGHT;
+  STAGECOACH_ASSIGN_OR_RETURN(memory.recomputed, StageSlot(slots.recomputed(), instruction.recomputed_slot(),
+                                                           needed.recomputed, uses_recomputed, "recomputed slot"));
   STAGECOACH_ASSIGN_OR_RETURN(memory.scratch, Region(program_.scratch(), "the scratch region"));
   if (memory.scratch.size() < needed.scratch) {
     return absl::InvalidArgumentError(
@@ -320,7 +328,10 @@ void ProgramPreparer::ForEachBuffer(const PreparedInstruction& prepared, Visit v
   if (prepared.send != nullptr) visit(prepared.send->slot(prepared.send_slot).buffer);
   if (prepared.load != nullptr) visit(prepared.load->tokens), visit(prepared.load->labels);
   const StageMemoryView& memory = prepared.memory;
-  for (const std::span<std::byte> region : {memory.saved, memory.shared, memory.pending, memory.scratch}) visit(region);
+  for (const std::span<std::byte> region :
+       {memory.saved, memory.shared, memory.pending, memory.recomputed, memory.scratch}) {
+    visit(region);
+  }
 }
 
 // Each post waits for the newest instruction before it that uses bytes of its buffer, under whatever name. In stream

@@ -176,7 +176,8 @@ absl::Status ProgramExecutor::End() {
   });
   Charge(&RunReport::Seconds::other);
   const RunReport::Seconds& s = report_.seconds;
-  report_.seconds.total = s.forward + s.backward_input + s.backward_weight + s.p2p_wait + s.data_wait + s.other;
+  report_.seconds.total =
+      s.forward + s.recompute + s.backward_input + s.backward_weight + s.p2p_wait + s.data_wait + s.other;
   return absl::OkStatus();
 }
 
@@ -186,6 +187,8 @@ absl::Status ProgramExecutor::Execute(PreparedInstruction& instruction) {
       return Load(instruction);
     case v1::ACTION_KIND_FORWARD:
       return Forward(instruction);
+    case v1::ACTION_KIND_RECOMPUTE:
+      return Recompute(instruction);
     case v1::ACTION_KIND_BACKWARD_INPUT:
       return BackwardInput(instruction);
     case v1::ACTION_KIND_BACKWARD_WEIGHT:
@@ -253,6 +256,14 @@ absl::Status ProgramExecutor::Forward(PreparedInstruction& instruction) {
   STAGECOACH_RETURN_IF_ERROR(instruction.stage->Forward(micro_batch, input, labels, output, instruction.memory));
   STAGECOACH_RETURN_IF_ERROR(MarkUsed(instruction));
   Charge(&RunReport::Seconds::forward);
+  return absl::OkStatus();
+}
+
+absl::Status ProgramExecutor::Recompute(PreparedInstruction& instruction) {
+  const MicroBatch& micro_batch = micro_batches_[instruction.micro_batch];
+  STAGECOACH_RETURN_IF_ERROR(instruction.stage->Recompute(micro_batch, instruction.memory));
+  STAGECOACH_RETURN_IF_ERROR(MarkUsed(instruction));
+  Charge(&RunReport::Seconds::recompute);
   return absl::OkStatus();
 }
 

@@ -34,6 +34,7 @@ class ProgramExecutor final : public Executor {
   absl::Status Execute(PreparedInstruction& instruction);
   absl::Status Load(PreparedInstruction& instruction);
   absl::Status Forward(PreparedInstruction& instruction);
+  absl::Status Recompute(PreparedInstruction& instruction);
   absl::Status BackwardInput(PreparedInstruction& instruction);
   absl::Status BackwardWeight(PreparedInstruction& instruction);
   absl::Status Send(PreparedInstruction& instruction);

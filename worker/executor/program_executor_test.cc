@@ -209,6 +209,53 @@ TEST(ProgramExecutorTest, BusySecondsSumToTheTotal) {
   EXPECT_DOUBLE_EQ(seconds.total, 222);
 }
 
+TEST(ProgramExecutorTest, RecomputesBeforeEachBackward) {
+  PipelineShape shape{.num_stages = 2, .num_micro_batches = 3, .recomputes = true};
+  ExecutorHarness harness(shape);
+  harness.worker(1).options.hook = [&](const char* kind, const MicroBatch&) {
+    harness.clock.Advance(absl::Seconds(kind[0] == 'R' ? 5 : 0));
+    return absl::OkStatus();
+  };
+  harness.Rebuild(1);
+  shape.recomputes = false;
+  ExecutorHarness without(shape);
+  const auto reports = harness.RunAll(harness.Order(1, 0, {2, 0, 1}));
+  const auto expected = without.RunAll(without.Order(1, 0, {2, 0, 1}));
+  ASSERT_TRUE(reports[0].ok()) << reports[0].status();
+  ASSERT_TRUE(reports[1].ok()) << reports[1].status();
+  EXPECT_DOUBLE_EQ((*reports[1])->seconds.recompute, 15);
+  EXPECT_DOUBLE_EQ((*reports[1])->seconds.total, 15);
+  EXPECT_THAT(Texts(*harness.worker(1).stage),
+              ElementsAre("F0", "F1", "F2", "R0", "I0", "W0", "R1", "I1", "W1", "R2", "I2", "W2"));
+  for (size_t i = 0; i < 3; ++i) {
+    EXPECT_EQ((*reports[1])->loss_parts[i].value, (*expected[1])->loss_parts[i].value);
+  }
+  EXPECT_EQ(harness.worker(0).state->gradient, without.worker(0).state->gradient);
+}
+
+TEST(ProgramExecutorTest, RefusesRecomputationThatLacksASlotOrAStageForIt) {
+  const PipelineShape shape{.num_stages = 1, .num_micro_batches = 1, .recomputes = true};
+  ExecutorHarness harness(shape);
+  const auto refusal = [&](v1::ActionKind kind, void (v1::Instruction::*set)(int32_t)) {
+    v1::StageProgram program = harness.worker(0).program;
+    for (v1::Instruction& instruction : *program.mutable_instructions()) {
+      if (instruction.action().kind() == kind) (instruction.*set)(-1);
+    }
+    return std::string(harness.Create(0, program).status().message());
+  };
+  EXPECT_THAT(refusal(v1::ACTION_KIND_FORWARD, &v1::Instruction::set_pending_slot), HasSubstr("names no pending slot"));
+  EXPECT_THAT(refusal(v1::ACTION_KIND_FORWARD, &v1::Instruction::set_recomputed_slot),
+              HasSubstr("0F0: it names no recomputed slot"));
+  EXPECT_THAT(refusal(v1::ACTION_KIND_RECOMPUTE, &v1::Instruction::set_shared_slot),
+              HasSubstr("0R0: it names no shared"));
+  EXPECT_THAT(refusal(v1::ACTION_KIND_BACKWARD_INPUT, &v1::Instruction::set_recomputed_slot),
+              HasSubstr("0I0: it names no recomputed slot"));
+  harness.worker(0).options.bytes.remade = harness.worker(0).options.bytes.recomputed = 0;
+  harness.worker(0).stage = std::make_unique<FakeStage>(*harness.worker(0).state, harness.worker(0).options);
+  EXPECT_THAT(std::string(harness.Create(0, harness.worker(0).program).status().message()),
+              HasSubstr("0R0: its stage has no layers to recompute"));
+}
+
 TEST(ProgramExecutorTest, ErrorsNameTheActionAndAreFinal) {
   PipelineShape shape{.num_stages = 1, .num_micro_batches = 2};
   ExecutorHarness harness(shape);

@@ -70,7 +70,7 @@ TEST(LanguageModelHeadTest, TilesAddUpToTheWholeVocabulary) {
   const v1::ModelGraph graph = model.Graph();
   const LayerIndex layer(2);
   const auto state = *StageState::Create(*device, **device->CreateStream(), model.Spec(), graph, layer, layer);
-  const auto stage = *LayeredStage::Create(*device, model.Spec(), graph, layer, layer, *state);
+  const auto stage = *LayeredStage::Create(*device, model.Spec(), graph, {layer.value(), layer.value()}, *state);
   std::vector<double> input;
   std::vector<int32_t> labels;
   for (uint64_t i = 0; i < model.seq; ++i) {

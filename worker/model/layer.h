@@ -53,6 +53,12 @@ class Layer {
   // for the head alone.
   virtual absl::Status Forward(const MicroBatch& micro_batch, const Tensor& input, const Tensor& labels,
                                const Tensor& output, const LayerMemory& memory) = 0;
+  // Writes `memory.saved` and `memory.shared` again, every byte as Forward did, and no output. Blocks alone can: what
+  // others save is little, or needs labels. UNIMPLEMENTED elsewhere, which no stage asks for.
+  virtual absl::Status Recompute(const MicroBatch& /*micro_batch*/, const Tensor& /*input*/,
+                                 const LayerMemory& /*memory*/) {
+    return absl::UnimplementedError("this kind of layer is not recomputed");
+  }
   // Writes `input_gradient` unless it is empty (first layer) and fills `memory.pending`. `output_gradient` is empty for
   // the head.
   virtual absl::Status BackwardInput(const MicroBatch& micro_batch, const Tensor& input, const Tensor& output_gradient,

@@ -44,7 +44,7 @@ class SingleLayer {
         stream_(*device_->CreateStream()),
         state_(*StageState::Create(*device_, **device_->CreateStream(), model.Spec(), graph_, LayerIndex(layer),
                                    LayerIndex(layer))),
-        stage_(*LayeredStage::Create(*device_, model.Spec(), graph_, LayerIndex(layer), LayerIndex(layer), *state_)),
+        stage_(*LayeredStage::Create(*device_, model.Spec(), graph_, {layer, layer}, *state_)),
         saved_(*device_, stage_->slot_bytes().saved),
         shared_(*device_, stage_->slot_bytes().shared),
         pending_(*device_, stage_->slot_bytes().pending),

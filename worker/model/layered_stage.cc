@@ -27,22 +27,25 @@ absl::Status CheckBytes(const char* what, const Tensor& actual, const Tensor& ex
                                                  ", must be ", expected.ShapeString()));
 }
 
+// Gives the next `bytes` behind `end`.
+uint64_t Take(uint64_t bytes, uint64_t& end) { return std::exchange(end, end + bytes); }
+
 }  // namespace
 
 absl::StatusOr<std::unique_ptr<LayeredStage>> LayeredStage::Create(Device& device, const v1::JobSpec& spec,
-                                                                   const v1::ModelGraph& graph, LayerIndex first_layer,
-                                                                   LayerIndex last_layer, const StageState& state) {
-  STAGECOACH_ASSIGN_OR_RETURN(const SlotRequirements slots,
-                              SlotRequirements::Of(device, graph, first_layer, last_layer));
+                                                                   const v1::ModelGraph& graph,
+                                                                   const StageExtent& extent, const StageState& state) {
+  STAGECOACH_ASSIGN_OR_RETURN(const SlotRequirements slots, SlotRequirements::Of(device, graph, extent));
   auto stage = absl::WrapUnique(new LayeredStage(device, graph, slots));
-  for (uint32_t i = first_layer.value(); i <= last_layer.value(); ++i) {
+  SlotEnds ends{.pending = slots.bytes().remade};
+  for (uint32_t i = extent.first_layer; i <= extent.last_layer; ++i) {
     const v1::LayerSpec& layer_spec = graph.layers(static_cast<int>(i));
     const LayerContext context = {.device = device,
                                   .index = LayerIndex(i),
                                   .parameters = state.parameters(LayerIndex(i)),
                                   .seed = spec.training().seed()};
     STAGECOACH_ASSIGN_OR_RETURN(std::unique_ptr<Layer> layer, BuildLayer(layer_spec, context));
-    STAGECOACH_RETURN_IF_ERROR(stage->Place(layer_spec, std::move(layer)));
+    STAGECOACH_RETURN_IF_ERROR(stage->Place(layer_spec, extent.Recomputes(i), std::move(layer), ends));
   }
   return stage;
 }
@@ -53,7 +56,8 @@ LayeredStage::LayeredStage(Device& device, const v1::ModelGraph& graph, const Sl
       seq_len_(static_cast<int64_t>(graph.seq_len())),
       element_bytes_(BytesOf(device.capabilities().compute_dtype)) {}
 
-absl::Status LayeredStage::Place(const v1::LayerSpec& spec, std::unique_ptr<Layer> layer) {
+absl::Status LayeredStage::Place(const v1::LayerSpec& spec, bool is_recomputed, std::unique_ptr<Layer> layer,
+                                 SlotEnds& ends) {
   PlacedLayer placed;
   placed.name = spec.name();
   placed.layer = std::move(layer);
@@ -68,19 +72,22 @@ absl::Status LayeredStage::Place(const v1::LayerSpec& spec, std::unique_ptr<Laye
       return absl::InvalidArgumentError(
           absl::StrCat("layer ", spec.name(), " does not take what layer ", before.name, " makes"));
     }
-    placed.saved = before.saved + before.bytes.saved;
-    placed.input = before.shared + before.bytes.shared;
-    placed.output_gradient = before.pending + before.bytes.pending;
   }
-  placed.shared = placed.input + AlignUp(placed.bytes.input);
-  placed.pending = placed.output_gradient + AlignUp(placed.bytes.output);
+  placed.is_recomputed = is_recomputed;
+  placed.input = Take(AlignUp(placed.bytes.input), ends.shared);
+  placed.saved = Take(placed.bytes.saved, is_recomputed ? ends.recomputed : ends.saved);
+  placed.shared = Take(placed.bytes.shared, is_recomputed ? ends.remade : ends.shared);
+  placed.output_gradient = Take(AlignUp(placed.bytes.output), ends.pending);
+  placed.pending = Take(placed.bytes.pending, ends.pending);
   layers_.push_back(std::move(placed));
   return absl::OkStatus();
 }
 
 LayerMemory LayeredStage::MemoryOf(const PlacedLayer& placed, const StageMemoryView& memory) const {
-  return {.saved = Piece(memory.saved, placed.saved, placed.bytes.saved),
-          .shared = Piece(memory.shared, placed.shared, placed.bytes.shared),
+  const std::span<std::byte> saved = placed.is_recomputed ? memory.recomputed : memory.saved;
+  const std::span<std::byte> shared = placed.is_recomputed ? memory.pending : memory.shared;
+  return {.saved = Piece(saved, placed.saved, placed.bytes.saved),
+          .shared = Piece(shared, placed.shared, placed.bytes.shared),
           .pending = Piece(memory.pending, placed.pending, placed.bytes.pending),
           .scratch = memory.scratch};
 }
@@ -124,6 +131,17 @@ absl::Status LayeredStage::Forward(const MicroBatch& micro_batch, const Tensor& 
     const Tensor layer_output = i + 1 < layers_.size() ? InputIn(memory, layers_[i + 1], micro_batch) : stage_output;
     const absl::Status status = placed.layer->Forward(micro_batch, InputIn(memory, placed, micro_batch), labels,
                                                       layer_output, MemoryOf(placed, memory));
+    if (!status.ok()) return WithContext(status, placed.name);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status LayeredStage::Recompute(const MicroBatch& micro_batch, const StageMemoryView& memory) {
+  STAGECOACH_RETURN_IF_ERROR(slots_.CheckRecompute(micro_batch, memory));
+  for (const PlacedLayer& placed : layers_) {
+    if (!placed.is_recomputed) continue;
+    const absl::Status status =
+        placed.layer->Recompute(micro_batch, InputIn(memory, placed, micro_batch), MemoryOf(placed, memory));
     if (!status.ok()) return WithContext(status, placed.name);
   }
   return absl::OkStatus();

@@ -23,16 +23,17 @@ namespace stagecoach {
 // thread only.
 class LayeredStage : public Stage {
  public:
-  // Layers [first_layer, last_layer] of `graph`; `state` holds (at least) these and outlives the stage, as does
-  // `device`. INVALID_ARGUMENT: a layer that does not fit its parameters or this worker.
+  // Layers of `graph`; `state` holds (at least) these and outlives the stage, as does `device`. INVALID_ARGUMENT: a
+  // layer that does not fit its parameters or this worker, or cannot be recomputed.
   static absl::StatusOr<std::unique_ptr<LayeredStage>> Create(Device& device, const v1::JobSpec& spec,
-                                                              const v1::ModelGraph& graph, LayerIndex first_layer,
-                                                              LayerIndex last_layer, const StageState& state);
+                                                              const v1::ModelGraph& graph, const StageExtent& extent,
+                                                              const StageState& state);
 
-  // INVALID_ARGUMENT (all three): more samples than planned, a slot or tensor that is too small.
+  // INVALID_ARGUMENT (all four): more samples than planned, a slot or tensor that is too small.
   const StageSlotBytes& slot_bytes() const override { return slots_.bytes(); }
   absl::Status Forward(const MicroBatch& micro_batch, const Tensor& input, const Tensor& labels, const Tensor& output,
                        const StageMemoryView& memory) override;
+  absl::Status Recompute(const MicroBatch& micro_batch, const StageMemoryView& memory) override;
   absl::Status BackwardInput(const MicroBatch& micro_batch, const Tensor& output_gradient, const Tensor& input_gradient,
                              const StageMemoryView& memory) override;
   absl::Status BackwardWeight(const MicroBatch& micro_batch, const Tensor& labels,
@@ -46,11 +47,18 @@ class LayeredStage : public Stage {
     LayerMemoryBytes bytes;
     int64_t input_columns = 0;   // 0: tokens
     int64_t output_columns = 0;  // 0: the loss
-    uint64_t saved = 0, input = 0, shared = 0, output_gradient = 0, pending = 0;
+    uint64_t input = 0, output_gradient = 0, pending = 0;
+    bool is_recomputed = false;
+    uint64_t saved = 0;   // in `recomputed` if it is, or else in `saved`
+    uint64_t shared = 0;  // in `pending` if it is, or else in `shared`
+  };
+  // The ends of what has been placed in each slot.
+  struct SlotEnds {
+    uint64_t saved = 0, shared = 0, remade = 0, pending = 0, recomputed = 0;
   };
 
   LayeredStage(Device& device, const v1::ModelGraph& graph, const SlotRequirements& slots);
-  absl::Status Place(const v1::LayerSpec& spec, std::unique_ptr<Layer> layer);
+  absl::Status Place(const v1::LayerSpec& spec, bool is_recomputed, std::unique_ptr<Layer> layer, SlotEnds& ends);
   LayerMemory MemoryOf(const PlacedLayer& placed, const StageMemoryView& memory) const;
 
   // The activation [samples, seq, columns] at `data`; tokens for an embedding's input, the loss for a head's output.

@@ -63,6 +63,40 @@ TEST_P(LayeredStageTest, AnyCutGivesTheSameBits) {
   }
 }
 
+TEST_P(LayeredStageTest, RecomputedLayersGiveTheSameBits) {
+  SmallModel model;
+  model.blocks = 3;
+  for (const double dropout : {0.0, 0.1}) {
+    model.dropout = dropout;
+    StageBench kept(*device_, model.Spec(), model.Graph(), {0});
+    AddBatches(kept);
+    kept.RunStep();
+    for (const std::vector<uint32_t>& cut : std::vector<std::vector<uint32_t>>{{0}, {0, 2}, {0, 1, 3}}) {
+      for (const std::vector<uint32_t>& recomputed :
+           std::vector<std::vector<uint32_t>>{{1}, {2}, {3}, {1, 3}, {2, 3}, {1, 2, 3}}) {
+        SCOPED_TRACE(testing::PrintToString(cut) + testing::PrintToString(recomputed));
+        StageBench bench(*device_, model.Spec(), model.Graph(), cut, recomputed);
+        AddBatches(bench);
+        bench.RunStep();
+        for (size_t batch = 0; batch < 4; ++batch) EXPECT_EQ(bench.loss_part(batch), kept.loss_part(batch));
+        EXPECT_EQ(bench.GradientDigests(), kept.GradientDigests());
+        bench.ExpectMarginsIntact();
+      }
+    }
+  }
+}
+
+TEST_P(LayeredStageTest, BlocksAloneAreRecomputed) {
+  const SmallModel model;
+  const std::unique_ptr<Stream> stream = *device_->CreateStream();
+  const auto state = *StageState::Create(*device_, *stream, model.Spec(), model.Graph(), LayerIndex(0), LayerIndex(3));
+  for (const std::vector<uint32_t>& layers : std::vector<std::vector<uint32_t>>{{0}, {3}, {4}, {2, 1}, {1, 1}}) {
+    const auto stage = LayeredStage::Create(*device_, model.Spec(), model.Graph(), {0, 3, layers}, *state);
+    EXPECT_EQ(stage.status().code(), absl::StatusCode::kInvalidArgument) << testing::PrintToString(layers);
+    EXPECT_THAT(stage.status().message(), HasSubstr("it recomputes blocks of its own, in order"));
+  }
+}
+
 TEST_P(LayeredStageTest, InputGradientsDoNotDependOnTheStagesBehind) {
   SmallModel model;
   model.dropout = 0.1;

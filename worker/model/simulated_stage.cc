@@ -19,18 +19,18 @@ absl::StatusOr<std::unique_ptr<SimulatedStage>> SimulatedStage::Create(const Sim
                                                                        std::unique_ptr<StageTimer> timer,
                                                                        const Device& device,
                                                                        const v1::ModelGraph& graph,
-                                                                       LayerIndex first_layer, LayerIndex last_layer) {
-  STAGECOACH_ASSIGN_OR_RETURN(const SlotRequirements slots,
-                              SlotRequirements::Of(device, graph, first_layer, last_layer));
-  const auto first = graph.layers().begin() + static_cast<int>(first_layer.value());
-  const auto last = graph.layers().begin() + static_cast<int>(last_layer.value());
+                                                                       const StageExtent& extent) {
+  STAGECOACH_ASSIGN_OR_RETURN(const SlotRequirements slots, SlotRequirements::Of(device, graph, extent));
+  const auto first = graph.layers().begin() + static_cast<int>(extent.first_layer);
+  const auto last = graph.layers().begin() + static_cast<int>(extent.last_layer);
   const auto num_blocks = static_cast<double>(std::count_if(
       first, last + 1, [](const v1::LayerSpec& layer) { return layer.kind() == v1::LAYER_KIND_TRANSFORMER_BLOCK; }));
   const SimulatedCosts stage_costs{.forward = num_blocks * costs.forward,
                                    .backward_input = num_blocks * costs.backward_input,
                                    .backward_weight = num_blocks * costs.backward_weight};
   const bool has_head = last->kind() == v1::LAYER_KIND_LANGUAGE_MODEL_HEAD;
-  return absl::WrapUnique(new SimulatedStage(stage_costs, std::move(timer), slots, has_head));
+  const double recompute_seconds = static_cast<double>(extent.recomputed_layers.size()) * costs.forward;
+  return absl::WrapUnique(new SimulatedStage(stage_costs, recompute_seconds, std::move(timer), slots, has_head));
 }
 
 absl::Status SimulatedStage::Forward(const MicroBatch& micro_batch, const Tensor& /*input*/, const Tensor& /*labels*/,
@@ -44,6 +44,11 @@ absl::Status SimulatedStage::Forward(const MicroBatch& micro_batch, const Tensor
   STAGECOACH_RETURN_IF_ERROR(Spend(costs_.forward, micro_batch));
   if (has_head_) *output.as<double>() = 0;
   return absl::OkStatus();
+}
+
+absl::Status SimulatedStage::Recompute(const MicroBatch& micro_batch, const StageMemoryView& memory) {
+  STAGECOACH_RETURN_IF_ERROR(slots_.CheckRecompute(micro_batch, memory));
+  return Spend(recompute_seconds_, micro_batch);
 }
 
 absl::Status SimulatedStage::BackwardInput(const MicroBatch& micro_batch, const Tensor& /*output_gradient*/,

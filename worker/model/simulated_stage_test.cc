@@ -45,15 +45,15 @@ class TestTimer final : public StageTimer {
 class SimulatedStageTest : public testing::Test {
  protected:
   // The model is an embedding, three blocks, a norm and a head: layers 0 to 5.
-  void Make(uint32_t first, uint32_t last, const SimulatedCosts& costs) {
+  void Make(uint32_t first, uint32_t last, const SimulatedCosts& costs, const std::vector<uint32_t>& recomputed = {}) {
     stage_ = *SimulatedStage::Create(costs, std::make_unique<TestTimer>(time_), *device_, model_.Graph(),
-                                     LayerIndex(first), LayerIndex(last));
+                                     {first, last, recomputed});
     const StageSlotBytes& bytes = stage_->slot_bytes();
     slots_.clear();
-    for (const uint64_t size : {bytes.saved, bytes.shared, bytes.pending, bytes.scratch}) {
+    for (const uint64_t size : {bytes.saved, bytes.shared, bytes.pending, bytes.scratch, bytes.recomputed}) {
       slots_.push_back(std::make_unique<GuardedMemory>(*device_, size));
     }
-    memory_ = {slots_[0]->span(), slots_[1]->span(), slots_[2]->span(), slots_[3]->span()};
+    memory_ = {slots_[0]->span(), slots_[1]->span(), slots_[2]->span(), slots_[3]->span(), slots_[4]->span()};
   }
   // How long a call has taken, which must succeed.
   absl::Duration Time(const std::function<absl::Status()>& call) {
@@ -62,6 +62,7 @@ class SimulatedStageTest : public testing::Test {
     return time_.now - start;
   }
   absl::Status Forward() { return stage_->Forward(micro_batch_, {}, {}, Output(), memory_); }
+  absl::Status Recompute() { return stage_->Recompute(micro_batch_, memory_); }
   absl::Status BackwardInput() { return stage_->BackwardInput(micro_batch_, {}, {}, memory_); }
   absl::Status BackwardWeight() { return stage_->BackwardWeight(micro_batch_, {}, memory_); }
   Tensor Output() { return Tensor::Of(&output_, v1::DTYPE_F64, {1}); }
@@ -83,6 +84,13 @@ TEST_F(SimulatedStageTest, TakesTheTimeOfItsBlocks) {
   EXPECT_EQ(Time([&] { return BackwardInput(); }), absl::Milliseconds(40));
   EXPECT_EQ(Time([&] { return BackwardWeight(); }), absl::Milliseconds(10));
   EXPECT_THAT(time_.sleeps, ElementsAre(absl::Milliseconds(20), absl::Milliseconds(60), absl::Milliseconds(70)));
+}
+
+TEST_F(SimulatedStageTest, RecomputationTakesAForwardOfItsBlocks) {
+  Make(0, 3, {.forward = 0.01, .backward_input = 0.02, .backward_weight = 0.005}, {1, 3});
+  EXPECT_EQ(Time([&] { return Forward(); }), absl::Milliseconds(30));
+  EXPECT_EQ(Time([&] { return Recompute(); }), absl::Milliseconds(20));
+  EXPECT_EQ(Time([&] { return BackwardInput(); }), absl::Milliseconds(60));
 }
 
 TEST_F(SimulatedStageTest, EmbeddingNormAndHeadTakeNone) {

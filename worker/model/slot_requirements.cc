@@ -4,7 +4,6 @@
 #include <span>
 
 #include "absl/strings/str_cat.h"
-#include "common/layer_memory.h"
 #include "common/status_macros.h"
 
 namespace stagecoach {
@@ -20,18 +19,29 @@ absl::Status CheckSlot(const char* lifetime, std::span<const std::byte> slot, ui
 }  // namespace
 
 absl::StatusOr<SlotRequirements> SlotRequirements::Of(const Device& device, const v1::ModelGraph& graph,
-                                                      LayerIndex first_layer, LayerIndex last_layer) {
+                                                      const StageExtent& extent) {
   const uint64_t element_bytes = BytesOf(device.capabilities().compute_dtype);
-  STAGECOACH_ASSIGN_OR_RETURN(const StageMemoryBytes bytes,
-                              MemoryOfStage(graph, first_layer.value(), last_layer.value(), element_bytes));
-  return SlotRequirements(
-      {.saved = bytes.saved, .shared = bytes.shared, .pending = bytes.pending, .scratch = bytes.scratch},
-      static_cast<int64_t>(graph.micro_batch_size()));
+  STAGECOACH_ASSIGN_OR_RETURN(const StageMemoryBytes bytes, MemoryOfStage(graph, extent, element_bytes));
+  return SlotRequirements({.saved = bytes.saved,
+                           .shared = bytes.shared,
+                           .pending = bytes.pending,
+                           .scratch = bytes.scratch,
+                           .remade = bytes.remade,
+                           .recomputed = bytes.recomputed},
+                          static_cast<int64_t>(graph.micro_batch_size()));
 }
 
 absl::Status SlotRequirements::CheckForward(const MicroBatch& micro_batch, const StageMemoryView& memory) const {
   STAGECOACH_RETURN_IF_ERROR(CheckCall(micro_batch, memory));
+  STAGECOACH_RETURN_IF_ERROR(CheckSlot("pending", memory.pending, bytes_.remade));
+  STAGECOACH_RETURN_IF_ERROR(CheckSlot("recomputed", memory.recomputed, bytes_.recomputed));
   return CheckSlot("saved", memory.saved, bytes_.saved);
+}
+
+absl::Status SlotRequirements::CheckRecompute(const MicroBatch& micro_batch, const StageMemoryView& memory) const {
+  STAGECOACH_RETURN_IF_ERROR(CheckCall(micro_batch, memory));
+  STAGECOACH_RETURN_IF_ERROR(CheckSlot("pending", memory.pending, bytes_.pending));
+  return CheckSlot("recomputed", memory.recomputed, bytes_.recomputed);
 }
 
 absl::Status SlotRequirements::CheckBackwardInput(const MicroBatch& micro_batch, const StageMemoryView& memory) const {

@@ -18,14 +18,18 @@ struct StageSlotBytes {
   uint64_t shared = 0;
   uint64_t pending = 0;
   uint64_t scratch = 0;
+  uint64_t remade = 0;      // of `pending`, the front that Forward needs of it; 0: none, nothing is recomputed
+  uint64_t recomputed = 0;  // likewise 0 then
 };
 
 // The slots that an instruction names.
 struct StageMemoryView {
   std::span<std::byte> saved, shared, pending, scratch;
+  std::span<std::byte> recomputed = {};
 };
 
-// The layers of one stage, as the executor sees them: slots in, slots out. Two implementations: LayeredStage (layers on
+// The layers of one stage, as the executor sees them: slots in, slots out. Forward of recomputed layers leaves their
+// activations where Recompute does, for nobody. Two implementations: LayeredStage (layers on
 // a device) and, in tests and later in simulation, stages whose calls take modelled time. The seam is here and not at
 // Device: a simulated *tensor operation* would have to know its FLOPs, and thirty timers a layer are not the cost
 // model's numbers. Executor's thread only. ABORTED when the micro-batch's stream was cancelled.
@@ -37,6 +41,9 @@ class Stage {
   // `output`: the send buffer; on the last stage f64 [1], the loss part.
   virtual absl::Status Forward(const MicroBatch& micro_batch, const Tensor& input, const Tensor& labels,
                                const Tensor& output, const StageMemoryView& memory) = 0;
+  // Of a stage with recomputed layers, whose activations no slot holds since Forward: makes them again, with the same
+  // bits, from the inputs in `shared` into `recomputed` and the front of `pending`.
+  virtual absl::Status Recompute(const MicroBatch& micro_batch, const StageMemoryView& memory) = 0;
   // `output_gradient` is copied; empty on the last stage. `input_gradient` is empty on the first.
   virtual absl::Status BackwardInput(const MicroBatch& micro_batch, const Tensor& output_gradient,
                                      const Tensor& input_gradient, const StageMemoryView& memory) = 0;

@@ -45,7 +45,7 @@ bool GuardedMemory::MarginsAreIntact() const {
 }
 
 StageBench::StageBench(Device& device, const v1::JobSpec& spec, const v1::ModelGraph& graph,
-                       std::vector<uint32_t> first_layers)
+                       std::vector<uint32_t> first_layers, const std::vector<uint32_t>& recomputed_layers)
     : device_(device), graph_(graph), stream_(Checked(device.CreateStream())) {
   for (size_t i = 0; i < first_layers.size(); ++i) {
     HeldStage held;
@@ -54,7 +54,11 @@ StageBench::StageBench(Device& device, const v1::JobSpec& spec, const v1::ModelG
         i + 1 < first_layers.size() ? first_layers[i + 1] - 1 : static_cast<uint32_t>(graph.layers_size()) - 1;
     const LayerIndex first(held.first_layer), last(held.last_layer);
     held.state = Checked(StageState::Create(device, *stream_, spec, graph_, first, last));
-    held.stage = Checked(LayeredStage::Create(device, spec, graph_, first, last, *held.state));
+    StageExtent extent{held.first_layer, held.last_layer};
+    for (const uint32_t layer : recomputed_layers) {
+      if (first.value() <= layer && layer <= last.value()) extent.recomputed_layers.push_back(layer);
+    }
+    held.stage = Checked(LayeredStage::Create(device, spec, graph_, extent, *held.state));
     stages_.push_back(std::move(held));
   }
 }
@@ -94,6 +98,7 @@ void StageBench::Add(BenchBatch batch) {
                            .shared = std::make_unique<GuardedMemory>(device_, bytes.shared),
                            .pending = std::make_unique<GuardedMemory>(device_, bytes.pending),
                            .scratch = std::make_unique<GuardedMemory>(device_, bytes.scratch),
+                           .recomputed = std::make_unique<GuardedMemory>(device_, bytes.recomputed),
                            .input = std::make_unique<GuardedMemory>(device_, edge_bytes),
                            .input_gradient = std::make_unique<GuardedMemory>(device_, edge_bytes)});
   }
@@ -105,7 +110,8 @@ void StageBench::Add(BenchBatch batch) {
 }
 
 StageMemoryView StageBench::View(const StageSlots& slots) const {
-  return {slots.saved->span(), slots.shared->span(), slots.pending->span(), slots.scratch->span()};
+  return {slots.saved->span(), slots.shared->span(), slots.pending->span(), slots.scratch->span(),
+          slots.recomputed->span()};
 }
 
 Tensor StageBench::Labels(const HeldBatch& batch) const {
@@ -141,6 +147,9 @@ void StageBench::Forward(size_t batch) {
     const bool last = i + 1 == stages_.size();
     ExpectOk(stages_[i].stage->Forward(held.batch.micro_batch, activation(batch, i), last ? Labels(held) : Tensor(),
                                        last ? loss : activation(batch, i + 1), View(slots)));
+    // What recomputed layers left there, which nobody may read.
+    slots.pending->Scribble();
+    slots.recomputed->Scribble();
   }
 }
 
@@ -149,11 +158,16 @@ void StageBench::BackwardInput(size_t batch) {
   for (size_t i = stages_.size(); i-- > 0;) {
     StageSlots& slots = held.stages[i];
     slots.scratch->Scribble();
+    if (stages_[i].stage->slot_bytes().remade > 0) {
+      ExpectOk(stages_[i].stage->Recompute(held.batch.micro_batch, View(slots)));
+      slots.scratch->Scribble();
+    }
     const bool last = i + 1 == stages_.size();
     ExpectOk(stages_[i].stage->BackwardInput(held.batch.micro_batch,
                                              last ? Tensor() : activation_gradient(batch, i + 1),
                                              activation_gradient(batch, i), View(slots)));
     slots.saved->Scribble();
+    slots.recomputed->Scribble();
     if (!last) held.stages[i + 1].input->Scribble();
   }
 }
@@ -268,8 +282,9 @@ void StageBench::ExpectMarginsIntact() const {
   for (const HeldBatch& batch : batches_) {
     EXPECT_TRUE(batch.loss->MarginsAreIntact());
     for (const StageSlots& slots : batch.stages) {
-      for (const GuardedMemory* memory : {slots.saved.get(), slots.shared.get(), slots.pending.get(),
-                                          slots.scratch.get(), slots.input.get(), slots.input_gradient.get()}) {
+      for (const GuardedMemory* memory :
+           {slots.saved.get(), slots.shared.get(), slots.pending.get(), slots.scratch.get(), slots.recomputed.get(),
+            slots.input.get(), slots.input_gradient.get()}) {
         EXPECT_TRUE(memory->MarginsAreIntact());
       }
     }

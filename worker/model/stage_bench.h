@@ -42,8 +42,9 @@ struct BenchBatch {
 // thread.
 class StageBench {
  public:
-  // Stages begin at `first_layers`, the first of which is 0 for a whole model.
-  StageBench(Device& device, const v1::JobSpec& spec, const v1::ModelGraph& graph, std::vector<uint32_t> first_layers);
+  // Stages begin at `first_layers`, the first of which is 0 for a whole model. `recomputed_layers`: ascending.
+  StageBench(Device& device, const v1::JobSpec& spec, const v1::ModelGraph& graph, std::vector<uint32_t> first_layers,
+             const std::vector<uint32_t>& recomputed_layers = {});
 
   // Samples [first_sample, first_sample + samples) with tokens and labels that are functions of the sample's index.
   // Every fifth label or so is masked.
@@ -51,7 +52,7 @@ class StageBench {
   // Adds a micro-batch; actions name it by the order of adding, from 0.
   void Add(BenchBatch batch);
 
-  // Every stage, in order, and back.
+  // Every stage, in order, and back. I comes after an R where a stage recomputes.
   void Forward(size_t batch);
   void BackwardInput(size_t batch);
   void BackwardWeight(size_t batch);
@@ -84,7 +85,7 @@ class StageBench {
     uint32_t first_layer, last_layer;
   };
   struct StageSlots {
-    std::unique_ptr<GuardedMemory> saved, shared, pending, scratch;
+    std::unique_ptr<GuardedMemory> saved, shared, pending, scratch, recomputed;
     // At the edge into this stage; the first has tokens.
     std::unique_ptr<GuardedMemory> input, input_gradient;
   };

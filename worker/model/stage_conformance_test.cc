@@ -41,29 +41,30 @@ struct Implementation {
 class StageConformanceTest : public testing::TestWithParam<Implementation> {
  protected:
   // Of layers [first, last], with a state of its own.
-  void Make(uint32_t first, uint32_t last) {
+  void Make(uint32_t first, uint32_t last, const std::vector<uint32_t>& recomputed = {}) {
+    const StageExtent extent{first, last, recomputed};
     state_ = *StageState::Create(*device_, *stream_, model_.Spec(), graph_, LayerIndex(first), LayerIndex(last));
     if (GetParam().name == "simulated") {
       stage_ = *SimulatedStage::Create({.forward = 1, .backward_input = 1, .backward_weight = 1},
-                                       std::make_unique<HastyTimer>(), *device_, graph_, LayerIndex(first),
-                                       LayerIndex(last));
+                                       std::make_unique<HastyTimer>(), *device_, graph_, extent);
     } else {
-      stage_ = *LayeredStage::Create(*device_, model_.Spec(), graph_, LayerIndex(first), LayerIndex(last), *state_);
+      stage_ = *LayeredStage::Create(*device_, model_.Spec(), graph_, extent, *state_);
     }
   }
   // The second block, norm and head, and slots as they need them.
-  void MakeLast() {
-    Make(2, model_.num_layers() - 1);
+  void MakeLast(const std::vector<uint32_t>& recomputed = {}) {
+    Make(2, model_.num_layers() - 1, recomputed);
     const StageSlotBytes& bytes = stage_->slot_bytes();
-    for (const uint64_t size : {bytes.saved, bytes.shared, bytes.pending, bytes.scratch}) {
+    for (const uint64_t size : {bytes.saved, bytes.shared, bytes.pending, bytes.scratch, bytes.recomputed}) {
       slots_.push_back(std::make_unique<GuardedMemory>(*device_, size));
     }
-    memory_ = {slots_[0]->span(), slots_[1]->span(), slots_[2]->span(), slots_[3]->span()};
+    memory_ = {slots_[0]->span(), slots_[1]->span(), slots_[2]->span(), slots_[3]->span(), slots_[4]->span()};
   }
 
   absl::Status Forward(const StageMemoryView& memory) {
     return stage_->Forward(micro_batch_, Activation(input_), Labels(), Tensor::Of(&loss_, v1::DTYPE_F64, {1}), memory);
   }
+  absl::Status Recompute(const StageMemoryView& memory) { return stage_->Recompute(micro_batch_, memory); }
   absl::Status BackwardInput(const StageMemoryView& memory) {
     return stage_->BackwardInput(micro_batch_, {}, Activation(input_gradient_), memory);
   }
@@ -99,14 +100,44 @@ TEST_P(StageConformanceTest, SlotsAreAsCommonLayerMemorySays) {
   const uint64_t element = BytesOf(device_->capabilities().compute_dtype);
   for (uint32_t first = 0; first < model_.num_layers(); ++first) {
     for (uint32_t last = first; last < model_.num_layers(); ++last) {
-      Make(first, last);
-      const StageMemoryBytes bytes = *MemoryOfStage(graph_, first, last, element);
-      EXPECT_EQ(stage_->slot_bytes().saved, bytes.saved);
-      EXPECT_EQ(stage_->slot_bytes().shared, bytes.shared);
-      EXPECT_EQ(stage_->slot_bytes().pending, bytes.pending);
-      EXPECT_EQ(stage_->slot_bytes().scratch, bytes.scratch);
+      for (const bool recomputes : {false, true}) {
+        std::vector<uint32_t> recomputed;
+        for (uint32_t block = 1; block <= model_.blocks; ++block) {
+          if (recomputes && first <= block && block <= last) recomputed.push_back(block);
+        }
+        Make(first, last, recomputed);
+        const StageMemoryBytes bytes = *MemoryOfStage(graph_, {first, last, recomputed}, element);
+        EXPECT_EQ(stage_->slot_bytes().saved, bytes.saved);
+        EXPECT_EQ(stage_->slot_bytes().shared, bytes.shared);
+        EXPECT_EQ(stage_->slot_bytes().remade, bytes.remade);
+        EXPECT_EQ(stage_->slot_bytes().pending, bytes.pending);
+        EXPECT_EQ(stage_->slot_bytes().recomputed, bytes.recomputed);
+        EXPECT_EQ(stage_->slot_bytes().scratch, bytes.scratch);
+        EXPECT_EQ(bytes.remade > 0, !recomputed.empty());
+      }
     }
   }
+}
+
+TEST_P(StageConformanceTest, RecomputesBetweenForwardAndBackward) {
+  MakeLast({2});
+  ASSERT_EQ(Forward(memory_), absl::OkStatus());
+  EXPECT_EQ(Recompute(memory_), absl::OkStatus());
+  EXPECT_EQ(BackwardInput(memory_), absl::OkStatus());
+  EXPECT_EQ(BackwardWeight(memory_), absl::OkStatus());
+  // F needs the front of a pending slot alone.
+  StageMemoryView memory = memory_;
+  memory.pending = memory.pending.first(stage_->slot_bytes().remade);
+  EXPECT_EQ(Forward(memory), absl::OkStatus());
+  EXPECT_THAT(Recompute(memory).ToString(), HasSubstr("the pending slot has"));
+  memory = memory_;
+  memory.recomputed = memory.recomputed.first(0);
+  EXPECT_THAT(Forward(memory).ToString(), HasSubstr("the recomputed slot has 0 bytes"));
+  EXPECT_THAT(Recompute(memory).ToString(), HasSubstr("the recomputed slot has 0 bytes"));
+  EXPECT_THAT(BackwardInput(memory).ToString(), HasSubstr("the recomputed slot has 0 bytes"));
+  micro_batch_.samples = 0;
+  EXPECT_EQ(Recompute(memory_), absl::OkStatus());
+  for (const auto& slot : slots_) EXPECT_TRUE(slot->MarginsAreIntact());
 }
 
 TEST_P(StageConformanceTest, TheLastStageWritesTheLossPart) {

@@ -123,7 +123,17 @@ absl::Status TransformerBlock::Forward(const MicroBatch& micro_batch, const Tens
   const Shared shared(shape_, input, memory);
   const Saved saved(shape_, input, memory);
   STAGECOACH_RETURN_IF_ERROR(ForwardAttention(micro_batch, input, shared, saved));
-  return ForwardMlp(micro_batch, output, shared, saved);
+  STAGECOACH_RETURN_IF_ERROR(ForwardMlp(micro_batch, shared, saved));
+  return ForwardProjection(micro_batch, output, shared);
+}
+
+absl::Status TransformerBlock::Recompute(const MicroBatch& micro_batch, const Tensor& input,
+                                         const LayerMemory& memory) {
+  if (micro_batch.samples == 0) return absl::OkStatus();
+  const Shared shared(shape_, input, memory);
+  const Saved saved(shape_, input, memory);
+  STAGECOACH_RETURN_IF_ERROR(ForwardAttention(micro_batch, input, shared, saved));
+  return ForwardMlp(micro_batch, shared, saved);
 }
 
 absl::Status TransformerBlock::ForwardAttention(const MicroBatch& micro_batch, const Tensor& input,
@@ -142,7 +152,7 @@ absl::Status TransformerBlock::ForwardAttention(const MicroBatch& micro_batch, c
   return operations.elementwise().EnqueueDropoutAdd(stream, shared.residual, dropout, input, shared.residual);
 }
 
-absl::Status TransformerBlock::ForwardMlp(const MicroBatch& micro_batch, const Tensor& output, const Shared& shared,
+absl::Status TransformerBlock::ForwardMlp(const MicroBatch& micro_batch, const Shared& shared,
                                           const Saved& saved) const {
   Stream& stream = *micro_batch.stream;
   TensorOperations& operations = device_.operations();
@@ -151,8 +161,14 @@ absl::Status TransformerBlock::ForwardMlp(const MicroBatch& micro_batch, const T
                                                               ln_2_.beta.value, shape_.epsilon, shared.ln_2_output,
                                                               shared.ln_2_mean_rstd));
   STAGECOACH_RETURN_IF_ERROR(mlp_in_.EnqueueForward(matmul, stream, shared.ln_2_output, saved.gelu_input));
-  STAGECOACH_RETURN_IF_ERROR(operations.elementwise().EnqueueGelu(stream, saved.gelu_input, shared.gelu_output));
-  STAGECOACH_RETURN_IF_ERROR(mlp_out_.EnqueueForward(matmul, stream, shared.gelu_output, output));
+  return operations.elementwise().EnqueueGelu(stream, saved.gelu_input, shared.gelu_output);
+}
+
+absl::Status TransformerBlock::ForwardProjection(const MicroBatch& micro_batch, const Tensor& output,
+                                                 const Shared& shared) const {
+  Stream& stream = *micro_batch.stream;
+  TensorOperations& operations = device_.operations();
+  STAGECOACH_RETURN_IF_ERROR(mlp_out_.EnqueueForward(operations.matmul(), stream, shared.gelu_output, output));
   const Dropout dropout = dropout_.Of(micro_batch, shape_.residual_dropout, kDropMlpOutput);
   return operations.elementwise().EnqueueDropoutAdd(stream, output, dropout, shared.residual, output);
 }

@@ -22,6 +22,7 @@ class TransformerBlock : public Layer {
 
   absl::Status Forward(const MicroBatch& micro_batch, const Tensor& input, const Tensor& labels, const Tensor& output,
                        const LayerMemory& memory) override;
+  absl::Status Recompute(const MicroBatch& micro_batch, const Tensor& input, const LayerMemory& memory) override;
   absl::Status BackwardInput(const MicroBatch& micro_batch, const Tensor& input, const Tensor& output_gradient,
                              const Tensor& input_gradient, const LayerMemory& memory) override;
   absl::Status BackwardWeight(const MicroBatch& micro_batch, const Tensor& input, const Tensor& labels,
@@ -49,8 +50,9 @@ class TransformerBlock : public Layer {
                                                       const LayerMemory& memory) const;
   absl::Status ForwardAttention(const MicroBatch& micro_batch, const Tensor& input, const Shared& shared,
                                 const Saved& saved) const;
-  absl::Status ForwardMlp(const MicroBatch& micro_batch, const Tensor& output, const Shared& shared,
-                          const Saved& saved) const;
+  // What the backward needs; the output is left to ForwardProjection.
+  absl::Status ForwardMlp(const MicroBatch& micro_batch, const Shared& shared, const Saved& saved) const;
+  absl::Status ForwardProjection(const MicroBatch& micro_batch, const Tensor& output, const Shared& shared) const;
   // Writes the residual's gradient to where the input's will be.
   absl::Status BackwardMlp(const BackwardCall& call) const;
   // Adds the rest of the input's gradient.

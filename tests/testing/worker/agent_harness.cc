@@ -55,7 +55,7 @@ AgentOptions AgentHarness::OptionsOf(uint32_t rank) {
         ++worker.num_states;
         return state;
       },
-      .stage_factory = [this, &worker](Device&, const v1::JobSpec&, const v1::ModelGraph&, LayerIndex, LayerIndex,
+      .stage_factory = [this, &worker](Device&, const v1::JobSpec&, const v1::ModelGraph&, const StageExtent&,
                                        const StageState& state) -> absl::StatusOr<std::unique_ptr<Stage>> {
         return std::make_unique<FakeStage>(state, FakeStage::Options{.record = record_calls, .hook = worker.hook});
       },

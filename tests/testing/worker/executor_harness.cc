@@ -20,6 +20,7 @@ ExecutorHarness::ExecutorHarness(const PipelineShape& shape, const Options& opti
   for (uint32_t rank = 0; rank < shape.num_stages; ++rank) {
     Worker& worker = workers_.emplace_back(options);
     worker.options.record = options.record;
+    if (shape.recomputes) worker.options.bytes.remade = worker.options.bytes.recomputed = worker.options.bytes.saved;
     worker.stream = *worker.device.CreateStream();
     const bool tied = shape.tied && (rank == 0 || rank + 1 == shape.num_stages);
     worker.state = std::make_unique<FakeStageState>(FakeStageState::Options{

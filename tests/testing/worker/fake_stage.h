@@ -15,13 +15,13 @@ namespace stagecoach {
 // A stage with arithmetic that tests can follow: F adds 1 to every element (the first stage starts from the tokens),
 // the last stage's loss is loss_weight x (sum of its input + sum of the labels), I doubles (the last stage starts from
 // loss_weight), W adds loss_weight to every element of the state's gradient. The regions carry the micro-batch's number
-// from call to call, which is checked.
+// from call to call, which is checked. With bytes for them, it recomputes: I and W then look for what R left.
 class FakeStage final : public Stage {
  public:
   struct Options {
     StageSlotBytes bytes{.saved = 64, .shared = 64, .pending = 64, .scratch = 64};
     bool record = true;  // false: no allocation
-    // Called at the start of each call, with "F", "I" or "W".
+    // Called at the start of each call, with "F", "R", "I" or "W".
     std::function<absl::Status(const char* kind, const MicroBatch& micro_batch)> hook;
   };
   struct Call {
@@ -42,6 +42,9 @@ class FakeStage final : public Stage {
     }
     Mark(memory.saved, micro_batch);
     Mark(memory.shared, micro_batch);
+    // What nobody reads, where others may have theirs.
+    if (recomputes()) std::memset(memory.pending.data(), 0, options_.bytes.remade);
+    if (recomputes()) std::memset(memory.recomputed.data(), 0, options_.bytes.recomputed);
     const int64_t count = input.num_elements();
     if (output.dtype == v1::DTYPE_F64) {
       if (micro_batch.samples == 0) return absl::OkStatus();  // leaves what was there: nobody may read it
@@ -58,6 +61,14 @@ class FakeStage final : public Stage {
     return absl::OkStatus();
   }
 
+  absl::Status Recompute(const MicroBatch& micro_batch, const StageMemoryView& memory) override {
+    if (const absl::Status status = Begin("R", micro_batch, {}, memory); !status.ok()) return status;
+    if (!HasMark(memory.shared, micro_batch)) return absl::InternalError("R does not see what F saved");
+    Mark(memory.pending, micro_batch);
+    Mark(memory.recomputed, micro_batch);
+    return absl::OkStatus();
+  }
+
   absl::Status BackwardInput(const MicroBatch& micro_batch, const Tensor& output_gradient, const Tensor& input_gradient,
                              const StageMemoryView& memory) override {
     if (const absl::Status status = Begin("I", micro_batch, {output_gradient, {}, input_gradient}, memory);
@@ -66,6 +77,9 @@ class FakeStage final : public Stage {
     }
     if (!HasMark(memory.saved, micro_batch) || !HasMark(memory.shared, micro_batch)) {
       return absl::InternalError("I does not see what F saved");
+    }
+    if (recomputes() && (!HasMark(memory.pending, micro_batch) || !HasMark(memory.recomputed, micro_batch))) {
+      return absl::InternalError("I does not see what R made");
     }
     Mark(memory.pending, micro_batch);
     for (int64_t i = 0; i < input_gradient.num_elements() && !input_gradient.empty(); ++i) {
@@ -91,6 +105,8 @@ class FakeStage final : public Stage {
   std::vector<Call> calls;
 
  private:
+  bool recomputes() const { return options_.bytes.remade > 0; }
+
   struct Tensors {
     Tensor input, labels, output;
   };

@@ -56,6 +56,10 @@ class ProgramBuilder {
       Place(slots->add_shared(), kRegionBytes);
     }
     Place(slots->add_pending(), kRegionBytes);
+    if (shape_.recomputes) {
+      Place(slots->add_recomputed(), kRegionBytes);
+      slots->add_recomputed_layers(stage_);
+    }
     Place(program_.mutable_scratch(), kRegionBytes);
   }
 
@@ -101,6 +105,11 @@ class ProgramBuilder {
     instruction->set_send_slot(static_cast<int32_t>(slot));
   }
 
+  static void UseRecomputed(v1::Instruction& instruction) {
+    instruction.set_pending_slot(0);
+    instruction.set_recomputed_slot(0);
+  }
+
   void AddForward(uint32_t m) {
     const auto slot = static_cast<int32_t>(m % kSlots);
     if (is_first_ || is_last_) Add(v1::ACTION_KIND_LOAD, m)->set_load_slot(static_cast<int32_t>(m));
@@ -117,6 +126,7 @@ class ProgramBuilder {
     }
     forward->set_saved_slot(static_cast<int32_t>(m));
     forward->set_shared_slot(static_cast<int32_t>(m));
+    if (shape_.recomputes) UseRecomputed(*forward);
     if (!is_last_) AddSend(v1::ACTION_KIND_SEND_FORWARD, forward_out_, m, m % kSlots);
     if (is_last_) Add(v1::ACTION_KIND_LOSS, m);
   }
@@ -124,7 +134,13 @@ class ProgramBuilder {
   void AddBackward(uint32_t m) {
     const auto slot = static_cast<int32_t>(m % kSlots);
     if (!is_last_) AddRecv(v1::ACTION_KIND_RECV_BACKWARD, backward_in_, m, m % kSlots);
+    if (shape_.recomputes) {
+      v1::Instruction* recomputation = Add(v1::ACTION_KIND_RECOMPUTE, m);
+      recomputation->set_shared_slot(static_cast<int32_t>(m));
+      UseRecomputed(*recomputation);
+    }
     v1::Instruction* input = Add(v1::ACTION_KIND_BACKWARD_INPUT, m);
+    if (shape_.recomputes) UseRecomputed(*input);
     if (!is_last_) {
       input->set_recv_slot(slot);
       input->set_recv_channel(backward_in_);

@@ -16,7 +16,8 @@ struct PipelineShape {
   uint32_t micro_batch_size = 2;
   uint32_t seq_len = 4;
   bool forward_only = false;
-  bool tied = false;  // between the first and the last stage
+  bool tied = false;        // between the first and the last stage
+  bool recomputes = false;  // every stage its layer
 
   static constexpr uint32_t kColumns = 2;
 };

@@ -20,9 +20,10 @@ void UseModels(AgentOptions& options) {
     return TextBatchSource::Create(spec.data(), spec.training().seq_len(), files);
   };
   options.stage_state_factory = StageState::Create;
-  options.stage_factory = [](Device& device, const v1::JobSpec& spec, const v1::ModelGraph& graph, LayerIndex first,
-                             LayerIndex last, const StageState& state) -> absl::StatusOr<std::unique_ptr<Stage>> {
-    return LayeredStage::Create(device, spec, graph, first, last, state);
+  options.stage_factory = [](Device& device, const v1::JobSpec& spec, const v1::ModelGraph& graph,
+                             const StageExtent& extent,
+                             const StageState& state) -> absl::StatusOr<std::unique_ptr<Stage>> {
+    return LayeredStage::Create(device, spec, graph, extent, state);
   };
   options.layer_profiler_factory = [](const ProfilerContext& context) -> std::unique_ptr<LayerProfiler> {
     return std::make_unique<DeviceLayerProfiler>(context);
@@ -33,14 +34,14 @@ void UseSimulatedStages(AgentOptions& options, const SimulatedCosts& costs) {
   options.device = std::string(kSimulatedDevice);
   options.numerics_class = absl::StrCat(kSimulatedDevice, "/", options.numerics_class);
   options.stage_factory = [costs](Device& device, const v1::JobSpec& /*spec*/, const v1::ModelGraph& graph,
-                                  LayerIndex first, LayerIndex last,
+                                  const StageExtent& extent,
                                   const StageState& /*state*/) -> absl::StatusOr<std::unique_ptr<Stage>> {
     spdlog::warn(
         "layers {} to {} are simulated and compute nothing: what this job makes is no trained model. A block takes {} "
         "s "
         "forward, {} s backward for its input and {} s for its weights",
-        first.value(), last.value(), costs.forward, costs.backward_input, costs.backward_weight);
-    return SimulatedStage::Create(costs, StageTimer::Real(), device, graph, first, last);
+        extent.first_layer, extent.last_layer, costs.forward, costs.backward_input, costs.backward_weight);
+    return SimulatedStage::Create(costs, StageTimer::Real(), device, graph, extent);
   };
   options.layer_profiler_factory = [costs](const ProfilerContext& /*context*/) -> std::unique_ptr<LayerProfiler> {
     return std::make_unique<SimulatedLayerProfiler>(costs);
