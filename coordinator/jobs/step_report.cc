@@ -6,8 +6,8 @@ namespace stagecoach {
 namespace {
 
 double Busy(const v1::BusySeconds& seconds) {
-  return seconds.forward() + seconds.backward_input() + seconds.backward_weight() + seconds.optimizer() +
-         seconds.other();
+  return seconds.forward() + seconds.recompute() + seconds.backward_input() + seconds.backward_weight() +
+         seconds.optimizer() + seconds.other();
 }
 
 v1::StepEvent EventOfRecord(const v1::CommitRecord& record) {

@@ -64,8 +64,8 @@ class CoordinatorMetricsTest : public testing::Test {
   }
   double AllSeconds(uint32_t stage) const {
     double sum = 0;
-    for (const char* state : {"forward", "backward", "weight_grad", "optimizer", "p2p_wait", "data_wait", "other",
-                              "evaluation", "checkpoint", "idle"}) {
+    for (const char* state : {"forward", "recompute", "backward", "weight_grad", "optimizer", "p2p_wait", "data_wait",
+                              "other", "evaluation", "checkpoint", "idle"}) {
       sum += Seconds(stage, state);
     }
     return sum;

@@ -14,6 +14,7 @@ namespace {
 // What a stage does with its time: the values of label `state`.
 enum Activity : size_t {
   kForward,
+  kRecompute,
   kBackward,
   kWeightGrad,
   kOptimizer,
@@ -24,15 +25,15 @@ enum Activity : size_t {
   kCheckpoint,
   kIdle,
 };
-constexpr std::array kActivityNames = {"forward",   "backward", "weight_grad", "optimizer",  "p2p_wait",
-                                       "data_wait", "other",    "evaluation",  "checkpoint", "idle"};
+constexpr std::array kActivityNames = {"forward",   "recompute", "backward",   "weight_grad", "optimizer", "p2p_wait",
+                                       "data_wait", "other",     "evaluation", "checkpoint",  "idle"};
 constexpr size_t kNumMeasured = kEvaluation;  // those that a vote tells
 
 using Measured = std::array<double, kNumMeasured>;
 
 Measured SecondsOf(const v1::BusySeconds& busy) {
-  return {busy.forward(),   busy.backward_input(), busy.backward_weight(), busy.optimizer(), busy.p2p_wait(),
-          busy.data_wait(), busy.other()};
+  return {busy.forward(),   busy.recompute(), busy.backward_input(), busy.backward_weight(),
+          busy.optimizer(), busy.p2p_wait(),  busy.data_wait(),      busy.other()};
 }
 
 std::string PrecisionName(v1::Precision precision) {

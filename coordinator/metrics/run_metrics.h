@@ -41,7 +41,7 @@ class RunMetrics {
   bool has_ended() const { return HasEnded(state_); }
 
  private:
-  static constexpr size_t kNumActivities = 10;
+  static constexpr size_t kNumActivities = 11;
 
   struct StageSeries {
     uint32_t worker_rank = 0;

@@ -38,7 +38,8 @@ constexpr int kTailLines = 5;
 constexpr absl::string_view kSeries = "stagecoach_stage_busy_seconds_total{";
 constexpr char kMetricsAt[] = "metrics at 127.0.0.1:";
 // What a worker does in programs, by label `state`.
-constexpr std::array kProgramStates = {"forward", "backward", "weight_grad", "p2p_wait", "data_wait", "other"};
+constexpr std::array kProgramStates = {"forward",  "recompute", "backward", "weight_grad",
+                                       "p2p_wait", "data_wait", "other"};
 
 // Empty: nobody answers.
 std::string Get(uint16_t port, const std::string& path) {
