@@ -59,6 +59,28 @@ std::string LayersText(const v1::ModelGraph& graph, const v1::StagePlan& stage) 
   return first + " .. " + graph.layers(static_cast<int>(stage.last_layer())).name();
 }
 
+// "1, 3 to 5"
+std::string NumbersText(const google::protobuf::RepeatedField<uint32_t>& layers) {
+  std::string text;
+  for (int i = 0; i < layers.size(); ++i) {
+    const int first = i;
+    while (i + 1 < layers.size() && layers[i + 1] == layers[i] + 1) ++i;
+    absl::StrAppend(&text, text.empty() ? "" : ", ", layers[first]);
+    if (i > first) absl::StrAppend(&text, " to ", layers[i]);
+  }
+  return text;
+}
+
+// Of the stages that recompute.
+void PrintRecomputation(const v1::Plan& plan) {
+  for (int i = 0; i < plan.stages_size(); ++i) {
+    const v1::StagePlan& stage = plan.stages(i);
+    if (stage.recomputed_layers().empty()) continue;
+    std::cout << absl::StrFormat("stage %d recomputes layers %s: R %.2f ms\n", i,
+                                 NumbersText(stage.recomputed_layers()), stage.recompute_seconds() * 1e3);
+  }
+}
+
 void PrintStages(const PlannedJob& job) {
   std::cout << absl::StrFormat("%-5s %-6s %-24s %12s %10s %10s %10s %10s %8s %8s %8s\n", "stage", "worker", "layers",
                                "parameters", "state MiB", "activ MiB", "other MiB", "total MiB", "F ms", "I ms",
@@ -93,6 +115,7 @@ void PrintCandidates(const v1::Plan& plan) {
 void PrintPlan(const v1::JobSpec& spec, const PlannedJob& job) {
   const v1::Plan& plan = job.plan;
   PrintStages(job);
+  PrintRecomputation(plan);
   std::cout << absl::StrFormat(
       "schedule %s, %d micro-batches: step %.3f s (lower bound %.3f s), bubble %.1f%%, slowest stage %.2f x the "
       "mean\n",

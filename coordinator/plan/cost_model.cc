@@ -5,6 +5,9 @@
 #include <optional>
 #include <string>
 
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "common/quoted.h"
 #include "common/snapshots.h"
 #include "coordinator/plan/layer_loads.h"
 #include "coordinator/program/tied_tensor.h"
@@ -23,6 +26,26 @@ uint32_t RankOf(const PartitionProblem& problem, size_t stage) {
 }
 
 }  // namespace
+
+absl::StatusOr<RecomputationChoice> RecomputationOf(const v1::ParallelismSpec& parallelism) {
+  const std::string& word = parallelism.activation_checkpointing();
+  if (word.empty() || word == "none") return RecomputationChoice::kNone;
+  if (word == "selective") return RecomputationChoice::kSelective;
+  if (word == "full") return RecomputationChoice::kFull;
+  return absl::InvalidArgumentError(
+      absl::StrCat("parallelism.activation_checkpointing is ", Quoted(word), "; it is none, selective or full"));
+}
+
+double RecomputeSeconds(const v1::ModelGraph& graph, const v1::LayerSpec& block, double forward_seconds) {
+  const auto size = [&block](const char* name) {
+    const auto found = block.sizes().find(name);
+    return found == block.sizes().end() ? 0 : static_cast<double>(found->second);
+  };
+  const double rows = static_cast<double>(graph.micro_batch_size()) * static_cast<double>(graph.seq_len());
+  const double last_product = 2 * rows * size("intermediate_size") * size("hidden_size");
+  const double forward = block.cost().forward_flops();
+  return forward > last_product ? forward_seconds * (1 - last_product / forward) : forward_seconds;
+}
 
 std::vector<LayerSeconds> AnalyticSeconds(const v1::ModelGraph& graph, const WorkerProfile& worker) {
   std::vector<LayerSeconds> seconds;
@@ -67,7 +90,8 @@ StateOptions StateOptionsOf(const v1::JobSpec& spec) {
 }
 
 PartitionProblem PartitionProblemOf(const v1::ModelGraph& graph, const std::vector<LayerSeconds>& seconds,
-                                    const StateOptions& state, const std::vector<WorkerProfile>& workers) {
+                                    RecomputationChoice recomputation, const StateOptions& state,
+                                    const std::vector<WorkerProfile>& workers) {
   PartitionProblem problem{.layers = LayerLoadsOf(graph, state),
                            .workers = {},
                            .load_bytes = LoadBytesOf(graph),
@@ -76,6 +100,10 @@ PartitionProblem PartitionProblemOf(const v1::ModelGraph& graph, const std::vect
     problem.layers[layer].forward_seconds = seconds[layer].forward;
     problem.layers[layer].backward_input_seconds = seconds[layer].backward_input;
     problem.layers[layer].backward_weight_seconds = seconds[layer].backward_weight;
+    if (recomputation == RecomputationChoice::kNone || !problem.layers[layer].is_block) continue;
+    problem.layers[layer].recompute_seconds =
+        RecomputeSeconds(graph, graph.layers(static_cast<int>(layer)), seconds[layer].forward);
+    problem.layers[layer].is_always_recomputed = recomputation == RecomputationChoice::kFull;
   }
   for (const WorkerProfile& worker : workers) {
     WorkerCapacity& capacity = problem.workers.emplace_back();
@@ -85,17 +113,21 @@ PartitionProblem PartitionProblemOf(const v1::ModelGraph& graph, const std::vect
   return problem;
 }
 
-std::vector<StageCost> StageCosts(const PartitionProblem& problem, const StagePartition& stages) {
+std::vector<StageCost> StageCosts(const PartitionProblem& problem, const Partition& partition) {
   std::vector<StageCost> costs;
-  for (size_t stage = 0; stage < stages.size(); ++stage) {
-    StageCost cost{0, 0, 0};
-    for (uint32_t layer = stages[stage].first; layer <= stages[stage].last; ++layer) {
+  for (size_t stage = 0; stage < partition.stages.size(); ++stage) {
+    StageCost cost{0, 0, 0, 0};
+    for (uint32_t layer = partition.stages[stage].first; layer <= partition.stages[stage].last; ++layer) {
       cost.forward += problem.layers[layer].forward_seconds;
       cost.backward_input += problem.layers[layer].backward_input_seconds;
       cost.backward_weight += problem.layers[layer].backward_weight_seconds;
     }
+    for (const uint32_t layer : partition.recomputed_layers[stage]) {
+      cost.recompute += problem.layers[layer].recompute_seconds;
+    }
     const double speed = problem.workers[RankOf(problem, stage)].speed;
-    costs.push_back({cost.forward / speed, cost.backward_input / speed, cost.backward_weight / speed});
+    costs.push_back(
+        {cost.forward / speed, cost.backward_input / speed, cost.backward_weight / speed, cost.recompute / speed});
   }
   return costs;
 }

@@ -24,6 +24,7 @@ class Adviser {
       : spec_(spec), workers_(workers), options_(options) {}
 
   std::string Advice() {
+    TryRecomputation();
     TryPartition();
     TrySchedule();
     TryWorkers();
@@ -44,6 +45,14 @@ class Adviser {
   bool Fits(const v1::JobSpec& spec, const std::vector<WorkerProfile>& workers) const {
     const absl::StatusOr<JobRequest> request = JobRequestOf(spec, workers, options_);
     return request.ok() && SomeScheduleFits(request->cut, request->schedules);
+  }
+
+  void TryRecomputation() {
+    const std::string& now = spec_.parallelism().activation_checkpointing();
+    if (now == "selective" || now == "full") return;
+    v1::JobSpec changed = spec_;
+    changed.mutable_parallelism()->set_activation_checkpointing("selective");
+    if (Fits(changed, workers_)) changes_.push_back("parallelism.activation_checkpointing selective");
   }
 
   void TryPartition() {

@@ -12,10 +12,11 @@ namespace stagecoach {
 
 // For a job that is found too large for its workers. RESOURCE_EXHAUSTED with what lacks how many bytes, and "it
 // fits with A, with B, or with C", where each is the smallest change of one kind with which it does:
-// parallelism.partition auto, parallelism.schedule auto, more workers (with the memory of the smallest), a smaller
-// training.micro_batch_size, checkpoint.async false. The number of workers is found by doubling and bisection: fewer
-// may do as well, where more workers need more memory each. `error` is what planning said, and is said where the
-// partitioner finds nothing amiss, since it knows transfers roughly. Pure; cuts the job some dozens of times.
+// parallelism.activation_checkpointing selective, parallelism.partition auto, parallelism.schedule auto, more workers
+// (with the memory of the smallest), a smaller training.micro_batch_size, checkpoint.async false. The number of workers
+// is found by doubling and bisection: fewer may do as well, where more workers need more memory each. `error` is what
+// planning said, and is said where the partitioner finds nothing amiss, since it knows transfers roughly. Pure; cuts
+// the job some dozens of times.
 absl::Status DoesNotFit(const v1::JobSpec& spec, const std::vector<WorkerProfile>& workers, const PlanOptions& options,
                         const absl::Status& error);
 

@@ -74,6 +74,20 @@ TEST(FitAdviceTest, SaysWhatIsLackingAndTheSmallestChangesThatHelp) {
   EXPECT_FALSE(CutJob(spec, EqualWorkers(num_workers - 1, workers[0].memory_bytes), {}).ok());
 }
 
+TEST(FitAdviceTest, RecomputationMayBeEnough) {
+  v1::JobSpec spec = Spec();
+  spec.mutable_parallelism()->set_schedule("gpipe");
+  spec.mutable_training()->set_micro_batch_size(2);
+  spec.mutable_parallelism()->set_activation_checkpointing("full");
+  const uint64_t enough = PeakBytes(spec, 2);
+  spec.mutable_parallelism()->set_activation_checkpointing("none");
+  EXPECT_THAT(Advice(spec, EqualWorkers(2, enough)),
+              HasSubstr("it fits with parallelism.activation_checkpointing selective"));
+  spec.mutable_parallelism()->set_activation_checkpointing("selective");
+  EXPECT_TRUE(CutJob(spec, EqualWorkers(2, enough), {}).ok());
+  EXPECT_THAT(Advice(spec, EqualWorkers(2, enough / 2)), Not(HasSubstr("activation_checkpointing")));
+}
+
 TEST(FitAdviceTest, ASnapshotMayBeWhatIsTooMuch) {
   v1::JobSpec without = Spec();
   without.mutable_checkpoint()->set_async(false);

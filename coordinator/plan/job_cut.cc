@@ -118,6 +118,7 @@ absl::StatusOr<JobRequest> JobRequestOf(const v1::JobSpec& spec, const std::vect
   request.cut.seconds = std::move(seconds.layers);
   request.measured_costs = seconds.all_measured;
   request.cut.state = StateOptionsOf(spec);
+  STAGECOACH_ASSIGN_OR_RETURN(request.cut.recomputation, RecomputationOf(parallelism));
   request.cut.partition = parallelism.partition();
   request.cut.workers.assign(workers.begin(), workers.begin() + static_cast<std::ptrdiff_t>(num_workers));
   STAGECOACH_ASSIGN_OR_RETURN(request.schedules, SchedulesOf(parallelism, request.cut, options));

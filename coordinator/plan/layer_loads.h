@@ -11,7 +11,7 @@
 namespace stagecoach {
 
 // The bytes that the layers of a graph add to their stages: those that FillStageMemory finds, by layer. Their seconds
-// are 0. No layer can be recomputed, as long as workers cannot.
+// are 0, and none can be recomputed.
 std::vector<LayerLoad> LayerLoadsOf(const v1::ModelGraph& graph, const StateOptions& state);
 
 // The tied tensor of a graph, if it has one (an ill-formed tie counts as none: lowering refuses it).

@@ -30,12 +30,13 @@ StageLoad LoadOf(const PartitionProblem& problem, size_t stage, LayerRange range
   load.bytes = slots.load * problem.load_bytes;
   for (uint32_t i = range.first; i <= range.last; ++i) {
     const LayerLoad& layer = problem.layers[i];
-    const bool again = (recomputed >> i & 1u) != 0;
+    const bool again = (recomputed >> i & 1u) != 0 || layer.is_always_recomputed;
+    const uint32_t remade = std::max(slots.pending, slots.remade);
     load.seconds += layer.forward_seconds + layer.backward_input_seconds + layer.backward_weight_seconds;
     if (again) load.seconds += layer.recompute_seconds;
     load.bytes += layer.state_bytes + slots.shared * layer.input_bytes + slots.pending * layer.pending_bytes;
     load.bytes += (again ? std::min(slots.saved, 1u) : slots.saved) * layer.saved_bytes;
-    load.bytes += (again ? std::min(slots.shared, slots.pending) : slots.shared) * layer.shared_bytes;
+    load.bytes += (again ? std::min(slots.shared, remade) : slots.shared) * layer.shared_bytes;
     load.scratch = std::max(load.scratch, layer.scratch_bytes);
     load.holds_block |= layer.is_block;
   }
@@ -175,6 +176,7 @@ class RandomProblems {
                     .scratch_bytes = Below(8),
                     .boundary_bytes = Below(3)};
     if (Below(3) != 0) layer.recompute_seconds = layer.forward_seconds;
+    layer.is_always_recomputed = layer.recompute_seconds == layer.forward_seconds && Below(8) == 0;
     // Half of the layers are like the one before, as those of a transformer are.
     problem.layers.push_back(problem.layers.empty() || Below(2) == 0 ? layer : problem.layers.back());
   }

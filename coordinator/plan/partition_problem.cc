@@ -36,7 +36,8 @@ absl::Status CheckTimes(const PartitionProblem& problem) {
   for (size_t i = 0; i < problem.layers.size(); ++i) {
     const LayerLoad& layer = problem.layers[i];
     const bool sound = IsTime(layer.forward_seconds) && IsTime(layer.backward_input_seconds) &&
-                       IsTime(layer.backward_weight_seconds) && layer.recompute_seconds >= 0;
+                       IsTime(layer.backward_weight_seconds) && layer.recompute_seconds >= 0 &&
+                       (!layer.is_always_recomputed || IsTime(layer.recompute_seconds));
     if (sound) continue;
     return absl::InvalidArgumentError(absl::StrCat("layer ", i, " takes ", layer.forward_seconds, ", ",
                                                    layer.backward_input_seconds, " and ", layer.backward_weight_seconds,

@@ -28,14 +28,15 @@ struct LayerLoad {
   // What making the saved and shared bytes again before the backward takes, from the layer's input, which is kept;
   // infinite: they are kept too.
   double recompute_seconds = std::numeric_limits<double>::infinity();
-  bool is_block = true;         // every stage must hold at least one of these
-  uint64_t state_bytes = 0;     // parameters, gradients, optimizer, snapshot: once, whatever the micro-batches
-  uint64_t input_bytes = 0;     // the copy of its input, kept as long as `shared_bytes`
-  uint64_t saved_bytes = 0;     // forward until input gradient
-  uint64_t shared_bytes = 0;    // forward until weight gradient
-  uint64_t pending_bytes = 0;   // input gradient until weight gradient, the output's gradient included
-  uint64_t scratch_bytes = 0;   // inside one call
-  uint64_t boundary_bytes = 0;  // crosses a cut behind the layer
+  bool is_always_recomputed = false;  // however much memory there is
+  bool is_block = true;               // every stage must hold at least one of these
+  uint64_t state_bytes = 0;           // parameters, gradients, optimizer, snapshot: once, whatever the micro-batches
+  uint64_t input_bytes = 0;           // the copy of its input, kept as long as `shared_bytes`
+  uint64_t saved_bytes = 0;           // forward until input gradient
+  uint64_t shared_bytes = 0;          // forward until weight gradient
+  uint64_t pending_bytes = 0;         // input gradient until weight gradient, the output's gradient included
+  uint64_t scratch_bytes = 0;         // inside one call
+  uint64_t boundary_bytes = 0;        // crosses a cut behind the layer
 };
 
 // How many micro-batches' worth of each kind a stage holds at its peak: its schedule says so, whatever the layers.
@@ -44,6 +45,9 @@ struct StageSlotCounts {
   uint32_t saved = 0;
   uint32_t shared = 0;
   uint32_t pending = 0;
+  // Of what a recomputed layer has instead of its shared bytes: those whose weight gradient is pending, and that which
+  // a forward is making. At least `pending`; a smaller number counts as that.
+  uint32_t remade = 0;
   uint32_t transfers_before = 0;  // across the cut in front of the stage, in both directions
   uint32_t transfers_behind = 0;  // across the cut behind it
   bool operator==(const StageSlotCounts&) const = default;

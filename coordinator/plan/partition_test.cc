@@ -119,6 +119,28 @@ TEST(PartitionTest, OnlyAsManyLayersAreRecomputedAsTheMemoryNeeds) {
   EXPECT_EQ(partition->bottleneck_seconds, 4.5);
 }
 
+TEST(PartitionTest, WhatIsAlwaysRecomputedTakesItsTimeAndHoldsNoMore) {
+  PartitionProblem problem = EqualLayers(8, 2);
+  for (LayerLoad& layer : problem.layers) {
+    layer.saved_bytes = 10;
+    layer.shared_bytes = 7;
+    layer.input_bytes = 1;
+    layer.recompute_seconds = 0.5;
+    layer.is_always_recomputed = true;
+  }
+  problem.slots = {{.saved = 3, .shared = 4, .pending = 1, .remade = 2}, {.saved = 1, .shared = 1, .pending = 1}};
+  problem.workers[0].memory_bytes = 4 * (10 + 2 * 7 + 4);
+  const absl::StatusOr<Partition> partition = BalancedPartition(problem);
+  ASSERT_TRUE(partition.ok()) << partition.status();
+  EXPECT_THAT(partition->stages, ElementsAre(LayerRange{0, 3}, LayerRange{4, 7}));
+  EXPECT_THAT(partition->recomputed_layers[1], ElementsAre(4, 5, 6, 7));
+  EXPECT_EQ(partition->bottleneck_seconds, 6);
+  problem.workers[0].memory_bytes -= 1;
+  EXPECT_EQ(BalancedPartition(problem)->stages.front(), (LayerRange{0, 2}));
+  problem.layers[3].recompute_seconds = std::numeric_limits<double>::infinity();
+  EXPECT_EQ(BalancedPartition(problem).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
 // A large head leaves the last stage no block too many: the worker of a V that has it has less on its other stage.
 TEST(PartitionTest, StagesOfAWorkerAreBalancedTogether) {
   PartitionProblem problem = EqualLayers(14, 4);

@@ -1,13 +1,29 @@
 #include "coordinator/plan/plan_advice.h"
 
+#include <algorithm>
 #include <cstddef>
+#include <vector>
 
 #include "coordinator/plan/cost_model.h"
 #include "coordinator/program/simulator.h"
+#include "coordinator/schedule/recomputing_table.h"
 #include "coordinator/schedule/schedule.h"
 
 namespace stagecoach {
 namespace {
+
+// The same layers are recomputed, wherever they are.
+Partition WithStages(const Partition& partition, const StagePartition& stages) {
+  Partition moved{.stages = stages, .recomputed_layers = std::vector<std::vector<uint32_t>>(stages.size())};
+  for (const std::vector<uint32_t>& layers : partition.recomputed_layers) {
+    for (const uint32_t layer : layers) {
+      const auto holds = [layer](const LayerRange& stage) { return stage.first <= layer && layer <= stage.last; };
+      const auto stage = std::find_if(stages.begin(), stages.end(), holds);
+      moved.recomputed_layers[static_cast<size_t>(stage - stages.begin())].push_back(layer);
+    }
+  }
+  return moved;
+}
 
 class Advisor {
  public:
@@ -51,7 +67,7 @@ class Advisor {
       moved[to].last = layer;
     }
     ScheduleProblem problem = problem_;
-    problem.cost_of_stage = StageCosts(job_.cut.problem, moved);
+    problem.cost_of_stage = StageCosts(job_.cut.problem, WithStages(job_.cut.partition, moved));
     const std::optional<double> seconds = StepSeconds(problem);
     if (!seconds.has_value() || (advice.best_move.has_value() && advice.best_move->step_seconds <= *seconds)) return;
     advice.best_move = BlockMove{layer, from, to, *seconds};
@@ -62,7 +78,8 @@ class Advisor {
     if (!schedule.ok()) return;
     ScheduleProblem more = problem_;
     ++more.num_micro_batches;
-    const absl::StatusOr<v1::ComputeTable> table = (*schedule)->Build(more);
+    const absl::StatusOr<v1::ComputeTable> table =
+        BuildRecomputing(**schedule, more, RecomputingStages(job_.cut.table));
     if (!table.ok()) return;
     const absl::StatusOr<Timeline> timeline = Simulate(*table, more);
     if (!timeline.ok()) return;

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "coordinator/plan/cost_model.h"
+#include "coordinator/schedule/recomputing_table.h"
 #include "coordinator/schedule/schedule.h"
 #include "gtest/gtest.h"
 
@@ -22,11 +23,12 @@ PlannedJob Job(const std::vector<uint32_t>& blocks_of_stage, uint32_t num_micro_
     next_layer = static_cast<uint32_t>(problem.layers.size());
   }
   ++job.cut.partition.stages.back().last;
+  job.cut.partition.recomputed_layers.resize(blocks_of_stage.size());
   problem.layers.push_back({.is_block = false});
   problem.workers.resize(blocks_of_stage.size());
   job.cut.schedule_problem = {.num_workers = static_cast<uint32_t>(blocks_of_stage.size()),
                               .num_micro_batches = num_micro_batches,
-                              .cost_of_stage = StageCosts(problem, job.cut.partition.stages)};
+                              .cost_of_stage = StageCosts(problem, job.cut.partition)};
   job.cut.table = *(*FindSchedule("1f1b"))->Build(job.cut.schedule_problem);
   job.plan.set_schedule("1f1b");
   return job;
@@ -55,6 +57,25 @@ TEST(PlanAdviceTest, OneMoreMicroBatchTakesTheSlowestStageOnceMore) {
   ASSERT_TRUE(advice.step_seconds_with_one_more.has_value());
   EXPECT_DOUBLE_EQ(*advice.step_seconds_with_one_more, (7 + 2) * 60);
   EXPECT_NEAR(*advice.bubble_ratio_with_one_more, 2.0 / 9, 1e-12);
+}
+
+TEST(PlanAdviceTest, WhatIsRecomputedMovesWithItsBlock) {
+  PlannedJob job = Job({2, 4}, 8);
+  Partition& partition = job.cut.partition;
+  for (uint32_t layer = 0; layer < job.cut.problem.layers.size(); ++layer) {
+    LayerLoad& load = job.cut.problem.layers[layer];
+    if (!load.is_block) continue;
+    load.recompute_seconds = 10;
+    partition.recomputed_layers[layer <= partition.stages[0].last ? 0 : 1].push_back(layer);
+  }
+  job.cut.schedule_problem.cost_of_stage = StageCosts(job.cut.problem, partition);
+  job.cut.table = WithRecomputation(job.cut.table, {true, true});
+  const PlanAdvice advice = AdviseOn(job);
+  EXPECT_DOUBLE_EQ(advice.step_seconds, 20 + 8 * 160 + 40);
+  ASSERT_TRUE(advice.best_move.has_value());
+  EXPECT_EQ(advice.best_move->layer, 3u);
+  EXPECT_DOUBLE_EQ(advice.best_move->step_seconds, 30 + 8 * 120 + 60);
+  EXPECT_DOUBLE_EQ(*advice.step_seconds_with_one_more, 20 + 9 * 160 + 40);
 }
 
 TEST(PlanAdviceTest, NothingMovesWhereEveryStageHoldsOneBlock) {

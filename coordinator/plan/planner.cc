@@ -34,6 +34,8 @@ absl::Status FillStages(const ScheduledCut& cut, v1::Plan& plan) {
     added.set_forward_seconds(cost.forward);
     added.set_backward_input_seconds(cost.backward_input);
     added.set_backward_weight_seconds(cost.backward_weight);
+    added.set_recompute_seconds(cost.recompute);
+    for (const uint32_t layer : cut.partition.recomputed_layers[stage]) added.add_recomputed_layers(layer);
   }
   return absl::OkStatus();
 }
@@ -45,7 +47,8 @@ void FillTimes(const ScheduledCut& cut, v1::Plan& plan) {
   double slowest = 0;
   double sum = 0;
   for (const v1::StagePlan& stage : plan.stages()) {
-    const double seconds = stage.forward_seconds() + stage.backward_input_seconds() + stage.backward_weight_seconds();
+    const double seconds = stage.forward_seconds() + stage.backward_input_seconds() + stage.backward_weight_seconds() +
+                           stage.recompute_seconds();
     slowest = std::max(slowest, seconds);
     sum += seconds;
   }

@@ -104,21 +104,95 @@ TEST(PlannerTest, PlansTheTinyExampleOverAnyNumberOfWorkers) {
   }
 }
 
-TEST(PlannerTest, SlotsHaveTheBytesThatAWorkerCarves) {
+void ExpectSlotsOfWorkers(const v1::JobSpec& spec) {
   constexpr uint64_t kElementBytes = 4;
-  const absl::StatusOr<PlannedJob> job = PlanJob(TinySpec({{"parallelism.virtual_stages", "1"}}), Workers(3));
+  const absl::StatusOr<PlannedJob> job = PlanJob(spec, Workers(3));
   ASSERT_TRUE(job.ok()) << job.status();
   for (const std::vector<v1::StageProgram>* programs : {&job->programs, &job->evaluation_programs}) {
     for (const v1::StageProgram& program : *programs) {
       const v1::StageSlots& stage = program.stages(0);
       const absl::StatusOr<StageMemoryBytes> needed =
-          MemoryOfStage(job->graph, {stage.first_layer(), stage.last_layer()}, kElementBytes);
+          MemoryOfStage(job->graph,
+                        {stage.first_layer(),
+                         stage.last_layer(),
+                         {stage.recomputed_layers().begin(), stage.recomputed_layers().end()}},
+                        kElementBytes);
       ASSERT_TRUE(needed.ok()) << needed.status();
       for (const v1::Slot& slot : stage.saved()) EXPECT_EQ(slot.bytes(), needed->saved);
       for (const v1::Slot& slot : stage.shared()) EXPECT_EQ(slot.bytes(), needed->shared);
-      for (const v1::Slot& slot : stage.pending()) EXPECT_EQ(slot.bytes(), needed->pending);
+      const uint64_t pending = program.forward_only() ? needed->remade : needed->pending;
+      for (const v1::Slot& slot : stage.pending()) EXPECT_EQ(slot.bytes(), pending);
+      for (const v1::Slot& slot : stage.recomputed()) EXPECT_EQ(slot.bytes(), needed->recomputed);
       EXPECT_EQ(program.scratch().bytes(), needed->scratch);
     }
+  }
+}
+
+TEST(PlannerTest, SlotsHaveTheBytesThatAWorkerCarves) {
+  ExpectSlotsOfWorkers(TinySpec());
+  ExpectSlotsOfWorkers(TinySpec({{"parallelism.activation_checkpointing", "full"}}));
+}
+
+uint64_t MostBytes(const PlannedJob& job) {
+  std::vector<uint64_t> needed(job.programs.size());
+  for (const v1::StagePlan& stage : job.plan.stages()) needed[stage.worker_rank()] += stage.memory_bytes().total();
+  return *std::max_element(needed.begin(), needed.end());
+}
+
+int NumRecomputed(const PlannedJob& job) {
+  int num_recomputed = 0;
+  for (const v1::StagePlan& stage : job.plan.stages()) num_recomputed += stage.recomputed_layers_size();
+  return num_recomputed;
+}
+
+TEST(PlannerTest, RecomputesAllBlocksOrThoseThatMemoryMakesNecessary) {
+  const auto plan = [](const std::string& choice, uint64_t memory_bytes) {
+    return PlanJob(TinySpec({{"parallelism.schedule", "1f1b"},
+                             {"parallelism.partition", "even"},
+                             {"parallelism.activation_checkpointing", choice}}),
+                   Workers(2, memory_bytes));
+  };
+  const absl::StatusOr<PlannedJob> none = plan("none", 0);
+  const absl::StatusOr<PlannedJob> unforced = plan("selective", 0);
+  const absl::StatusOr<PlannedJob> full = plan("full", 0);
+  ASSERT_TRUE(none.ok() && unforced.ok() && full.ok()) << none.status() << unforced.status() << full.status();
+  EXPECT_EQ(NumRecomputed(*none), 0);
+  EXPECT_EQ(NumRecomputed(*full), 16);
+  EXPECT_EQ(unforced->programs[0].content_hash(), none->programs[0].content_hash());
+  EXPECT_LT(MostBytes(*full), MostBytes(*none));
+  EXPECT_GT(full->plan.step_seconds(), none->plan.step_seconds());
+  EXPECT_GE(full->plan.step_seconds(), full->plan.lower_bound_seconds());
+  // Less than the forward: nothing makes the output of a block again.
+  const v1::StagePlan& stage = full->plan.stages(0);
+  EXPECT_GT(stage.recompute_seconds(), 0.5 * stage.forward_seconds());
+  EXPECT_LT(stage.recompute_seconds(), 0.8 * stage.forward_seconds());
+
+  const uint64_t between = (MostBytes(*none) + MostBytes(*full)) / 2;
+  EXPECT_THAT(std::string(plan("none", between).status().message()),
+              HasSubstr("parallelism.activation_checkpointing selective"));
+  const absl::StatusOr<PlannedJob> selective = plan("selective", between);
+  ASSERT_TRUE(selective.ok()) << selective.status();
+  EXPECT_LE(MostBytes(*selective), between);
+  EXPECT_GT(NumRecomputed(*selective), 0);
+  EXPECT_LT(NumRecomputed(*selective), 8);  // none on the last stage, which holds one micro-batch at a time
+  EXPECT_EQ(selective->plan.stages(1).recomputed_layers_size(), 0);
+  EXPECT_LT(selective->plan.step_seconds(), full->plan.step_seconds());
+  EXPECT_GT(selective->plan.step_seconds(), none->plan.step_seconds());
+  v1::JobSpec unknown = TinySpec();
+  unknown.mutable_parallelism()->set_activation_checkpointing("always");
+  EXPECT_EQ(PlanJob(unknown, Workers(2)).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(PlannerTest, EveryScheduleRecomputes) {
+  for (const Schedule* schedule : AllSchedules()) {
+    if (schedule->forward_only()) continue;
+    const std::string name(schedule->name());
+    const absl::StatusOr<PlannedJob> none = PlanJob(TinySpec({{"parallelism.schedule", name}}), Workers(3));
+    const absl::StatusOr<PlannedJob> full = PlanJob(
+        TinySpec({{"parallelism.schedule", name}, {"parallelism.activation_checkpointing", "full"}}), Workers(3));
+    ASSERT_TRUE(none.ok() && full.ok()) << name << ": " << none.status() << full.status();
+    EXPECT_EQ(NumRecomputed(*full), 16) << name;
+    EXPECT_LT(MostBytes(*full), MostBytes(*none)) << name;
   }
 }
 

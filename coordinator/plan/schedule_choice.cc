@@ -9,6 +9,8 @@
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "coordinator/plan/slot_counts.h"
+#include "coordinator/plan/worker_loads.h"
+#include "coordinator/schedule/recomputing_table.h"
 
 namespace stagecoach {
 namespace {
@@ -28,9 +30,10 @@ ScheduleProblem WithoutTimes(const CutRequest& request, uint32_t num_chunks) {
 }
 
 ScheduleProblem WithTimes(const CutRequest& request, uint32_t num_chunks, const PartitionProblem& problem,
-                          const StagePartition& stages) {
+                          const Partition& partition) {
+  const StagePartition& stages = partition.stages;
   ScheduleProblem timed = WithoutTimes(request, num_chunks);
-  timed.cost_of_stage = StageCosts(problem, stages);
+  timed.cost_of_stage = StageCosts(problem, partition);
   const WorkerProfile& worker = request.workers.front();
   timed.communication_seconds = worker.hop_seconds;
   for (size_t stage = 0; stage + 1 < stages.size(); ++stage) {
@@ -52,8 +55,30 @@ bool RaiseTo(const std::vector<StageSlotCounts>& needed, std::vector<StageSlotCo
     raise(needed[stage].saved, slots[stage].saved);
     raise(needed[stage].shared, slots[stage].shared);
     raise(needed[stage].pending, slots[stage].pending);
+    raise(needed[stage].remade, slots[stage].remade);
   }
   return raised;
+}
+
+// What each worker needs, with what is recomputed. [num_workers]
+std::vector<uint64_t> ReckonedBytes(const ScheduledCut& cut) {
+  const WorkerLoads loads(cut.problem);
+  const std::vector<std::vector<LayerSpan>> spans = loads.SpansOf(cut.partition.stages);
+  std::vector<uint64_t> needed;
+  for (uint32_t rank = 0; rank < loads.num_workers(); ++rank) {
+    std::vector<std::vector<uint32_t>> recomputed;
+    for (uint32_t chunk = 0; chunk < loads.num_chunks(); ++chunk) {
+      recomputed.push_back(cut.partition.recomputed_layers[loads.StageOf(rank, chunk)]);
+    }
+    needed.push_back(loads.BytesWith(rank, spans[rank], recomputed));
+  }
+  return needed;
+}
+
+std::vector<bool> RecomputingStages(const Partition& partition) {
+  std::vector<bool> recomputes;
+  for (const std::vector<uint32_t>& layers : partition.recomputed_layers) recomputes.push_back(!layers.empty());
+  return recomputes;
 }
 
 absl::StatusOr<ScheduledCut> Cut(const CutRequest& request, const ScheduleOption& option,
@@ -62,13 +87,14 @@ absl::StatusOr<ScheduledCut> Cut(const CutRequest& request, const ScheduleOption
   STAGECOACH_ASSIGN_OR_RETURN(cut.problem, ProblemForSchedule(request, option));
   for (int i = 0; i < kMaxCuts; ++i) {
     STAGECOACH_ASSIGN_OR_RETURN(cut.partition, partitions.Best(cut.problem));
-    cut.schedule_problem = WithTimes(request, option.num_chunks, cut.problem, cut.partition.stages);
-    STAGECOACH_ASSIGN_OR_RETURN(cut.table, option.schedule->Build(cut.schedule_problem));
+    cut.schedule_problem = WithTimes(request, option.num_chunks, cut.problem, cut.partition);
+    STAGECOACH_ASSIGN_OR_RETURN(
+        cut.table, BuildRecomputing(*option.schedule, cut.schedule_problem, RecomputingStages(cut.partition)));
     if (RaiseTo(SlotCountsOf(cut.table), cut.problem.slots)) continue;
     STAGECOACH_ASSIGN_OR_RETURN(cut.timeline, Simulate(cut.table, cut.schedule_problem));
     cut.update_seconds =
         UpdateSeconds(request.graph, request.state, cut.problem, cut.partition.stages, request.workers);
-    const std::vector<uint64_t> needed = NeededBytes(cut.problem, cut.partition.stages);
+    const std::vector<uint64_t> needed = ReckonedBytes(cut);
     cut.peak_bytes = *std::max_element(needed.begin(), needed.end());
     return cut;
   }
@@ -165,13 +191,12 @@ class Chooser {
   // What the partitioner reckoned with and what is needed differ; the next cut is taken to differ by as much. Limits
   // only sink, so that a cut which lacked memory does not come back.
   void AllowForError(const std::vector<uint64_t>& needed, Tried& tried) const {
-    const std::vector<uint64_t> reckoned = NeededBytes(tried.cut->problem, tried.cut->partition.stages);
+    const std::vector<uint64_t> reckoned = ReckonedBytes(*tried.cut);
     for (size_t rank = 0; rank < needed.size(); ++rank) {
       const uint64_t memory = request_.workers[rank].memory_bytes;
       if (memory == 0) continue;
       uint64_t& limit = tried.workers[rank].memory_bytes;
-      // More than the limit is what recomputation has freed.
-      const uint64_t before = limit == 0 ? reckoned[rank] : std::min(reckoned[rank], limit);
+      const uint64_t before = reckoned[rank];
       const uint64_t next = before >= needed[rank] ? memory + std::min(before - needed[rank], UINT64_MAX - memory)
                                                    : memory - std::min(needed[rank] - before, memory - 1);
       limit = limit == 0 ? next : std::min(limit, next);
@@ -190,7 +215,7 @@ class Chooser {
     for (auto other = tried_.begin() + 1; other < tried_.end(); ++other) {
       if (!other->lacking.ok()) other->cut = other->lacking;
       if (!other->fits()) continue;
-      if (CheckMemory(NeededBytes(other->cut->problem, other->cut->partition.stages)).ok()) continue;
+      if (CheckMemory(ReckonedBytes(*other->cut)).ok()) continue;
       other->workers = request_.workers;
       CutWithin(*other);
     }
@@ -232,7 +257,8 @@ class Chooser {
 }  // namespace
 
 absl::StatusOr<PartitionProblem> ProblemForSchedule(const CutRequest& request, const ScheduleOption& option) {
-  PartitionProblem problem = PartitionProblemOf(request.graph, request.seconds, request.state, request.workers);
+  PartitionProblem problem =
+      PartitionProblemOf(request.graph, request.seconds, request.recomputation, request.state, request.workers);
   problem.num_chunks = option.num_chunks;
   problem.placement = option.schedule->placement();
   STAGECOACH_RETURN_IF_ERROR(CheckPartitionProblem(problem));

@@ -24,6 +24,7 @@ struct CutRequest {
   v1::ModelGraph graph;
   std::vector<LayerSeconds> seconds;  // [num_layers] on the first worker
   StateOptions state;
+  RecomputationChoice recomputation = RecomputationChoice::kNone;
   v1::PartitionSpec partition;
   uint32_t num_micro_batches = 0;
   std::vector<WorkerProfile> workers;  // all are used
@@ -52,9 +53,10 @@ struct ScheduledCut {
 // with so many chunks, or see CheckPartitionProblem.
 absl::StatusOr<PartitionProblem> ProblemForSchedule(const CutRequest& request, const ScheduleOption& option);
 
-// Cuts the layers for the micro-batches that the schedule's stages hold, then builds its table for their times. A
-// schedule that looks at times may then hold more: the layers are cut again, for the most seen, until it does not.
-// Pure. INVALID_ARGUMENT: as above, or see PartitionAsAsked. RESOURCE_EXHAUSTED: it does not fit.
+// Cuts the layers for the micro-batches that the schedule's stages hold, then builds its table for their times, with R
+// on the stages that recompute. A schedule that looks at times may then hold more: the layers are cut again, for the
+// most seen, until it does not. Pure. INVALID_ARGUMENT: as above, or see PartitionAsAsked. RESOURCE_EXHAUSTED: it does
+// not fit.
 absl::StatusOr<ScheduledCut> CutForSchedule(const CutRequest& request, const ScheduleOption& option);
 
 // A schedule that was tried.

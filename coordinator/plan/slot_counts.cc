@@ -11,14 +11,16 @@ struct Held {
 
 void Raise(uint32_t& peak, uint32_t value) { peak = std::max(peak, value); }
 
-// An action holds its own slots until it ends, those that it frees included.
+// An action holds its own slots until it ends, those that it frees included. An R holds what its I does.
 void Run(v1::ActionKind kind, Held& held, StageSlotCounts& peak) {
   if (kind == v1::ACTION_KIND_FORWARD) {
     Raise(peak.saved, ++held.saved);
     Raise(peak.shared, ++held.shared);
+    Raise(peak.remade, held.pending + 1);
   }
   if (kind == v1::ACTION_KIND_BACKWARD || kind == v1::ACTION_KIND_BACKWARD_INPUT) {
     Raise(peak.pending, ++held.pending);
+    Raise(peak.remade, held.pending);
     --held.saved;
   }
   if (kind == v1::ACTION_KIND_BACKWARD || kind == v1::ACTION_KIND_BACKWARD_WEIGHT) {

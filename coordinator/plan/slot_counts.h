@@ -15,7 +15,7 @@ namespace stagecoach {
 inline constexpr uint32_t kTransferSlots = 2;
 
 // How many slots of each lifetime the stages of a compute-only table need when it is lowered: exact but for transfers.
-// [table.num_stages()] The table's actions are of its stages.
+// [table.num_stages()] The table's actions are of its stages; an R stands right before its B or I.
 std::vector<StageSlotCounts> SlotCountsOf(const v1::ComputeTable& table);
 
 }  // namespace stagecoach

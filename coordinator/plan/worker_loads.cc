@@ -12,7 +12,13 @@ namespace {
 constexpr int kTickBits = 48;
 
 double WorkSeconds(const LayerLoad& layer) {
-  return layer.forward_seconds + layer.backward_input_seconds + layer.backward_weight_seconds;
+  return layer.forward_seconds + layer.backward_input_seconds + layer.backward_weight_seconds +
+         (layer.is_always_recomputed ? layer.recompute_seconds : 0);
+}
+
+// Whether to recompute it is a choice.
+bool MayBeRecomputed(const LayerLoad& layer) {
+  return std::isfinite(layer.recompute_seconds) && !layer.is_always_recomputed;
 }
 
 // A power of two: dividing by it is exact.
@@ -20,13 +26,19 @@ double SecondsOfTick(const PartitionProblem& problem) {
   double seconds = 0;
   for (const LayerLoad& layer : problem.layers) {
     seconds += WorkSeconds(layer);
-    if (std::isfinite(layer.recompute_seconds)) seconds += layer.recompute_seconds;
+    if (MayBeRecomputed(layer)) seconds += layer.recompute_seconds;
   }
   if (!(seconds > 0) || !std::isfinite(seconds)) return 1;
   return std::exp2(std::ceil(std::log2(seconds)) - kTickBits);
 }
 
 uint64_t Micro(uint32_t slots, uint64_t bytes) { return uint64_t{slots} * bytes; }
+
+// What a recomputed layer holds: `saved` of one micro-batch, and `shared` of those between R and W.
+uint32_t RecomputedSaved(const StageSlotCounts& slots) { return std::min(slots.saved, 1u); }
+uint32_t RecomputedShared(const StageSlotCounts& slots) {
+  return std::min(slots.shared, std::max(slots.pending, slots.remade));
+}
 
 }  // namespace
 
@@ -41,14 +53,15 @@ WorkerLoads::WorkerLoads(const PartitionProblem& problem)
   const auto ticks = [this](double seconds) { return static_cast<uint64_t>(std::llround(seconds / seconds_of_tick_)); };
   for (size_t i = 0; i < problem.layers.size(); ++i) {
     const LayerLoad& layer = problem.layers[i];
-    const bool can_recompute = std::isfinite(layer.recompute_seconds);
+    const bool can_recompute = MayBeRecomputed(layer);
     ticks_before_[i + 1] = ticks_before_[i] + ticks(WorkSeconds(layer));
     recompute_ticks_before_[i + 1] = recompute_ticks_before_[i] + (can_recompute ? ticks(layer.recompute_seconds) : 0);
     blocks_before_[i + 1] = blocks_before_[i] + (layer.is_block ? 1 : 0);
     Bytes bytes = bytes_before_[i];
     bytes.state += layer.state_bytes;
-    bytes.saved += layer.saved_bytes;
-    bytes.kept_shared += layer.input_bytes + layer.shared_bytes;
+    (layer.is_always_recomputed ? bytes.remade_saved : bytes.saved) += layer.saved_bytes;
+    (layer.is_always_recomputed ? bytes.remade_shared : bytes.kept_shared) += layer.shared_bytes;
+    bytes.kept_shared += layer.input_bytes;
     bytes.pending += layer.pending_bytes;
     if (can_recompute) {
       bytes.freeable_saved += layer.saved_bytes;
@@ -125,6 +138,8 @@ uint64_t WorkerLoads::StageBytes(uint32_t stage, LayerSpan span) const {
   const Bytes& end = bytes_before_[span.end];
   return end.state - before.state + Micro(slots.saved, end.saved - before.saved) +
          Micro(slots.shared, end.kept_shared - before.kept_shared) +
+         Micro(RecomputedSaved(slots), end.remade_saved - before.remade_saved) +
+         Micro(RecomputedShared(slots), end.remade_shared - before.remade_shared) +
          Micro(slots.pending, end.pending - before.pending) + Micro(slots.load, problem_.load_bytes);
 }
 
@@ -136,15 +151,12 @@ uint64_t WorkerLoads::TransferBytes(uint32_t stage, LayerSpan span) const {
   return bytes;
 }
 
-// A recomputed layer holds `saved` of one micro-batch, and `shared` of those between input and weight gradient.
 uint64_t WorkerLoads::FreeableBytes(uint32_t stage, LayerSpan span) const {
   const StageSlotCounts slots = SlotsOf(stage);
   const Bytes& before = bytes_before_[span.first];
   const Bytes& end = bytes_before_[span.end];
-  const uint32_t saved = slots.saved > 1 ? slots.saved - 1 : 0;
-  const uint32_t shared = slots.shared > slots.pending ? slots.shared - slots.pending : 0;
-  return Micro(saved, end.freeable_saved - before.freeable_saved) +
-         Micro(shared, end.freeable_shared - before.freeable_shared);
+  return Micro(slots.saved - RecomputedSaved(slots), end.freeable_saved - before.freeable_saved) +
+         Micro(slots.shared - RecomputedShared(slots), end.freeable_shared - before.freeable_shared);
 }
 
 int64_t WorkerLoads::TieBytes(LayerSpan span) const {
@@ -231,6 +243,11 @@ bool WorkerLoads::IsWithin(uint32_t rank, std::span<const LayerSpan> spans, doub
 std::vector<std::vector<uint32_t>> WorkerLoads::RecomputedLayers(uint32_t rank,
                                                                  std::span<const LayerSpan> spans) const {
   std::vector<std::vector<uint32_t>> recomputed(spans.size());
+  for (size_t chunk = 0; chunk < spans.size(); ++chunk) {
+    for (uint32_t layer = spans[chunk].first; layer < spans[chunk].end; ++layer) {
+      if (problem_.layers[layer].is_always_recomputed) recomputed[chunk].push_back(layer);
+    }
+  }
   const uint64_t needed = MemoryOf(rank, spans).needed_bytes;
   const uint64_t limit = MemoryLimit(rank);
   if (needed <= limit) return recomputed;
@@ -243,7 +260,19 @@ std::vector<std::vector<uint32_t>> WorkerLoads::RecomputedLayers(uint32_t rank,
       if (is_here) recomputed[chunk].push_back(layers[option]);
     }
   }
+  for (std::vector<uint32_t>& of_chunk : recomputed) std::sort(of_chunk.begin(), of_chunk.end());
   return recomputed;
+}
+
+uint64_t WorkerLoads::BytesWith(uint32_t rank, std::span<const LayerSpan> spans,
+                                std::span<const std::vector<uint32_t>> recomputed) const {
+  uint64_t bytes = MemoryOf(rank, spans).needed_bytes;
+  for (uint32_t chunk = 0; chunk < recomputed.size(); ++chunk) {
+    for (const uint32_t layer : recomputed[chunk]) {
+      bytes -= FreeableBytes(StageOf(rank, chunk), {layer, layer + 1});
+    }
+  }
+  return bytes;
 }
 
 }  // namespace stagecoach

@@ -49,7 +49,7 @@ class WorkerLoads {
 
   // Of a worker with a stage for each chunk. [num_chunks]
   struct Memory {
-    uint64_t needed_bytes = 0;    // when nothing is recomputed
+    uint64_t needed_bytes = 0;    // when nothing is recomputed but what always is
     uint64_t freeable_bytes = 0;  // by recomputing all that can be
   };
   Memory MemoryOf(uint32_t rank, std::span<const LayerSpan> spans) const;
@@ -62,14 +62,18 @@ class WorkerLoads {
   bool IsWithin(uint32_t rank, std::span<const LayerSpan> spans, double seconds) const;
   // What it lacks even when it recomputes all that it can.
   uint64_t LackingBytes(uint32_t rank, std::span<const LayerSpan> spans) const;
-  // The layers that it then recomputes, by chunk. It does not lack memory.
+  // The layers that it then recomputes, by chunk, ascending. It does not lack memory.
   std::vector<std::vector<uint32_t>> RecomputedLayers(uint32_t rank, std::span<const LayerSpan> spans) const;
+  // What it needs when it does. [num_chunks] of layers
+  uint64_t BytesWith(uint32_t rank, std::span<const LayerSpan> spans,
+                     std::span<const std::vector<uint32_t>> recomputed) const;
 
  private:
   // Sums over layers [0, i).
   struct Bytes {
     uint64_t state = 0, saved = 0, kept_shared = 0, pending = 0;
     uint64_t freeable_saved = 0, freeable_shared = 0;  // of layers that can be recomputed
+    uint64_t remade_saved = 0, remade_shared = 0;      // of layers that always are
   };
   StageSlotCounts SlotsOf(uint32_t stage) const {
     return problem_.slots.empty() ? StageSlotCounts{} : problem_.slots[stage];

@@ -98,8 +98,7 @@ constexpr SchemaField kFields[] = {
     {.path = "parallelism.activation_checkpointing",
      .kind = Kind::kChoice,
      .preset = "none",
-     .choices = "none",
-     .later = "selective|full"},
+     .choices = "none|selective|full"},
     {.path = "parallelism.costs", .kind = Kind::kChoice, .preset = "measured", .choices = "measured|analytic"},
 
     {.path = "checkpoint.dir", .kind = Kind::kText, .check = CheckPath},

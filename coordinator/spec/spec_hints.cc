@@ -74,6 +74,8 @@ constexpr ForeignName kForeignNames[] = {
     {"pipeline_parallel_schedule", "parallelism.schedule"},
     {"pipeline_model_parallel_layout", "parallelism.partition"},
     {"gradient_checkpointing", "parallelism.activation_checkpointing"},
+    {"activation_recomputation", "parallelism.activation_checkpointing"},
+    {"recompute_activations", "parallelism.activation_checkpointing"},
     {"recompute_granularity", "parallelism.activation_checkpointing"},
     {"save_interval", "checkpoint.interval_steps"},
     {"save_steps", "checkpoint.interval_steps"},
