@@ -7,7 +7,8 @@
 
 namespace stagecoach {
 
-// Measures layers of the real kind on the device that they would train on.
+// Measures layers of the real kind on the device that they would train on: of small ones several, in turn, as the
+// layers of a stage take turns, since one alone would find everything in the caches.
 class DeviceLayerProfiler final : public LayerProfiler {
  public:
   explicit DeviceLayerProfiler(const ProfilerContext& context) : context_(context) {}

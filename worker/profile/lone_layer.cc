@@ -23,6 +23,9 @@ constexpr double kGradientStd = 1e-3;
 // As of plan.proto's sizes; beyond, products leave 64 bits.
 constexpr uint64_t kMaxTokens = uint64_t{1} << 31;
 
+// More than any device has.
+constexpr double kMostBytes = 1e18;
+
 double ParameterBytes(const v1::LayerSpec& layer, uint64_t element_bytes) {
   double bytes = 0;
   for (const v1::ParameterSpec& parameter : layer.parameters()) {
@@ -76,6 +79,7 @@ absl::Status LoneLayer::CheckSizes(uint64_t memory_bytes) {
   const double needed = 2 * ParameterBytes(call_.layer(), element_bytes) +
                         static_cast<double>(bytes_.saved + bytes_.shared + bytes_.pending + bytes_.scratch) +
                         static_cast<double>(activations);
+  needed_bytes_ = static_cast<uint64_t>(std::min(needed, kMostBytes));
   if (memory_bytes == 0 || needed <= static_cast<double>(memory_bytes)) return absl::OkStatus();
   return absl::ResourceExhaustedError(
       absl::StrCat("needs ", needed, " bytes, and the worker has ", memory_bytes, " for jobs"));

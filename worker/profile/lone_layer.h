@@ -28,6 +28,7 @@ class LoneLayer {
   absl::Status Forward();
   absl::Status BackwardInput();
   absl::Status BackwardWeight();
+  uint64_t bytes() const { return needed_bytes_; }       // of all that its calls touch, at most
   double loss() const { return *output_.as<double>(); }  // of the head's last Forward
 
  private:
@@ -49,6 +50,7 @@ class LoneLayer {
   const v1::LayerCall call_;
   int64_t hidden_ = 0;
   LayerMemoryBytes bytes_;
+  uint64_t needed_bytes_ = 0;
   std::unique_ptr<Stream> stream_;
   std::unique_ptr<StageState> state_;  // of a stage of this layer alone
   std::unique_ptr<Layer> layer_;
