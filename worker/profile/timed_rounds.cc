@@ -44,12 +44,13 @@ absl::StatusOr<v1::LayerSeconds> MedianOfRounds(const TimedCalls& calls, const C
     STAGECOACH_RETURN_IF_ERROR(TimeOne(calls.backward_input, clock, may_go_on, backward_input));
     return TimeOne(calls.backward_weight, clock, may_go_on, backward_weight);
   };
+  const absl::Duration first = clock.Now();
   STAGECOACH_RETURN_IF_ERROR(run_round());
+  const int least = clock.Now() - first > options.long_round ? 1 : options.least;
   for (Times* times : {&forward, &backward_input, &backward_weight}) times->Clear();
-  const absl::Duration begin = clock.Now();
-  const auto goes_on = [&] {
+  const auto goes_on = [&, begin = clock.Now()] {
     const auto rounds = static_cast<int>(forward.size());
-    return rounds < options.least || (rounds < options.most && clock.Now() - begin < options.enough);
+    return rounds < least || (rounds < options.most && clock.Now() - begin < options.enough);
   };
   while (goes_on()) STAGECOACH_RETURN_IF_ERROR(run_round());
   v1::LayerSeconds seconds;

@@ -21,14 +21,15 @@ struct RoundOptions {
   int least = 3;                                    // rounds that count
   int most = 1000;                                  // likewise
   absl::Duration enough = absl::Milliseconds(100);  // as many more as begin within this
+  absl::Duration long_round = absl::Seconds(1);     // when the first takes longer, one more is enough
 };
 
 // The shortest time that a call is said to take.
 inline constexpr double kShortestCallSeconds = 1e-9;
 
 // Makes rounds of F, I and W, as training does, and takes the median of each. The first round does not count: libraries
-// compile, pages are touched. A shared machine interrupts calls now and then, which a median does not see. Errors of
-// the calls and of `may_go_on`.
+// compile, pages are touched. A shared machine interrupts calls now and then, which a median does not see, and which
+// matters little to a call that takes long. Errors of the calls and of `may_go_on`.
 absl::StatusOr<v1::LayerSeconds> MedianOfRounds(const TimedCalls& calls, const Clock& clock, const MayGoOn& may_go_on,
                                                 const RoundOptions& options = {});
 

@@ -34,16 +34,28 @@ class TimedRoundsTest : public testing::Test {
 
 constexpr absl::Duration kSecond = absl::Seconds(1);
 
+constexpr absl::Duration kMillisecond = absl::Milliseconds(1);
+
 TEST_F(TimedRoundsTest, TakesTheMedianOfThreeRoundsAfterOneThatDoesNotCount) {
-  const absl::StatusOr<v1::LayerSeconds> seconds =
-      Measure({.forward = Taking("F", {100 * kSecond, 1 * kSecond, 9 * kSecond, 2 * kSecond}),
-               .backward_input = Taking("I", {100 * kSecond, 3 * kSecond}),
-               .backward_weight = Taking("W", {4 * kSecond})});
+  const TimedCalls calls = {
+      .forward = Taking("F", {100 * kMillisecond, 1 * kMillisecond, 9 * kMillisecond, 2 * kMillisecond}),
+      .backward_input = Taking("I", {100 * kMillisecond, 3 * kMillisecond}),
+      .backward_weight = Taking("W", {4 * kMillisecond})};
+  const absl::StatusOr<v1::LayerSeconds> seconds = Measure(calls, {.enough = absl::ZeroDuration()});
   ASSERT_TRUE(seconds.ok()) << seconds.status();
   EXPECT_EQ(made_, "FIWFIWFIWFIW");
-  EXPECT_DOUBLE_EQ(seconds->forward(), 2);
-  EXPECT_DOUBLE_EQ(seconds->backward_input(), 3);
-  EXPECT_DOUBLE_EQ(seconds->backward_weight(), 4);
+  EXPECT_DOUBLE_EQ(seconds->forward(), 2e-3);
+  EXPECT_DOUBLE_EQ(seconds->backward_input(), 3e-3);
+  EXPECT_DOUBLE_EQ(seconds->backward_weight(), 4e-3);
+}
+
+TEST_F(TimedRoundsTest, OneMoreIsEnoughOfARoundThatTakesLong) {
+  const absl::StatusOr<v1::LayerSeconds> seconds = Measure({.forward = Taking("F", {4 * kSecond, 3 * kSecond}),
+                                                            .backward_input = Taking("I", {2 * kSecond}),
+                                                            .backward_weight = Taking("W", {1 * kSecond})});
+  ASSERT_TRUE(seconds.ok()) << seconds.status();
+  EXPECT_EQ(made_, "FIWFIW");
+  EXPECT_DOUBLE_EQ(seconds->forward(), 3);
 }
 
 TEST_F(TimedRoundsTest, MakesAsManyRoundsAsBeginWithinATenthOfASecond) {
