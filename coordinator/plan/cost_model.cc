@@ -15,6 +15,9 @@
 namespace stagecoach {
 namespace {
 
+// Of a model's FLOPs, for what was measured to tell the rate of the rest.
+constexpr double kLeastShare = 0.5;
+
 uint64_t OptimizerBytesPerElement(const v1::OptimizerSpec& optimizer) {
   constexpr uint64_t kMomentBytes = 4;
   if (optimizer.name() == "adamw") return 2 * kMomentBytes;
@@ -65,16 +68,19 @@ ModelSeconds KnownSeconds(const v1::ModelGraph& graph, const WorkerProfile& work
   ModelSeconds seconds{.layers = AnalyticSeconds(graph, worker), .all_measured = worker.measured != nullptr};
   if (worker.measured == nullptr) return seconds;
   std::vector<std::optional<LayerSeconds>> measured;
-  double analytic_sum = 0;
+  double analytic_sum = 0;  // of those measured
   double measured_sum = 0;
+  double all_sum = 0;
   for (int i = 0; i < graph.layers_size(); ++i) {
     const std::string shape = LayerShape(graph.layers(i), graph.seq_len());
     measured.push_back(worker.measured->Estimate(shape, graph.micro_batch_size()));
+    const double analytic = seconds.layers[static_cast<size_t>(i)].total();
+    all_sum += analytic;
     if (!measured.back().has_value()) continue;
-    analytic_sum += seconds.layers[static_cast<size_t>(i)].total();
+    analytic_sum += analytic;
     measured_sum += measured.back()->total();
   }
-  const double scale = analytic_sum > 0 && measured_sum > 0 ? measured_sum / analytic_sum : 1;
+  const double scale = measured_sum > 0 && analytic_sum > kLeastShare * all_sum ? measured_sum / analytic_sum : 1;
   for (size_t i = 0; i < measured.size(); ++i) {
     LayerSeconds& layer = seconds.layers[i];
     seconds.all_measured = seconds.all_measured && measured[i].has_value();

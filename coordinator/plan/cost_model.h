@@ -32,7 +32,8 @@ struct ModelSeconds {
   std::vector<LayerSeconds> layers;  // [num_layers]
   bool all_measured = false;
 };
-// What was measured on the worker; the other layers' FLOPs, at the rate that those measured were done at.
+// What was measured on the worker; the other layers' FLOPs, at the rate that those measured were done at when these are
+// most of the model's: an embedding, which moves memory, says nothing about the rate of products.
 ModelSeconds KnownSeconds(const v1::ModelGraph& graph, const WorkerProfile& worker);
 
 // What making the activations of a block again takes, whose forward takes `forward_seconds`: the forward without its

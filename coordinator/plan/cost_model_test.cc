@@ -64,6 +64,14 @@ TEST_F(CostModelTest, LayersThatWereNotMeasuredRunAtTheRateOfThoseThatWere) {
   EXPECT_EQ(seconds.layers[2], (LayerSeconds{2, 2, 2}));
 }
 
+// As when a worker had no time for the rest.
+TEST_F(CostModelTest, AFewLayersSayNothingAboutTheRateOfTheOthers) {
+  Measure(2, {500, 500, 500});  // a fifth of the model
+  const ModelSeconds seconds = KnownSeconds(graph_, worker_);
+  EXPECT_EQ(seconds.layers[2], (LayerSeconds{500, 500, 500}));
+  EXPECT_EQ(seconds.layers[0], (LayerSeconds{1, 1, 1}));
+}
+
 TEST_F(CostModelTest, CostsOfOneOtherMicroBatchSizeSayNothingAndOfTwoTheyDo) {
   Measure(0, {2, 4, 6});
   graph_.set_micro_batch_size(6);

@@ -1,5 +1,6 @@
 #include "coordinator/plan/layer_calls.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <set>
 #include <utility>
@@ -21,13 +22,29 @@ v1::LayerCall CallOf(const v1::LayerSpec& layer, const v1::ModelGraph& graph) {
   return call;
 }
 
+// A worker may not come to the end: what most of a model's time goes into is asked first, then what is quickly
+// measured.
+bool ComesBefore(const v1::LayerSpec& a, const v1::LayerSpec& b) {
+  const auto key = [](const v1::LayerSpec& layer) {
+    const v1::LayerCost& cost = layer.cost();
+    return std::pair(layer.kind() != v1::LAYER_KIND_TRANSFORMER_BLOCK,
+                     cost.forward_flops() + cost.backward_input_flops() + cost.backward_weight_flops());
+  };
+  return key(a) < key(b);
+}
+
 void AddUnknown(const v1::ModelGraph& graph, const LayerCosts* known, std::vector<ShapedCall>& calls) {
   std::set<std::string> seen;
+  std::vector<const v1::LayerSpec*> unknown;
   for (const v1::LayerSpec& layer : graph.layers()) {
-    std::string shape = LayerShape(layer, graph.seq_len());
+    const std::string shape = LayerShape(layer, graph.seq_len());
     if (!seen.insert(shape).second) continue;
-    if (known != nullptr && known->Find(shape, graph.micro_batch_size()) != nullptr) continue;
-    calls.push_back({std::move(shape), CallOf(layer, graph)});
+    if (known == nullptr || known->Find(shape, graph.micro_batch_size()) == nullptr) unknown.push_back(&layer);
+  }
+  std::stable_sort(unknown.begin(), unknown.end(),
+                   [](const v1::LayerSpec* a, const v1::LayerSpec* b) { return ComesBefore(*a, *b); });
+  for (const v1::LayerSpec* layer : unknown) {
+    calls.push_back({LayerShape(*layer, graph.seq_len()), CallOf(*layer, graph)});
   }
 }
 

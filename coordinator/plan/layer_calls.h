@@ -20,9 +20,9 @@ struct ShapedCall {
 // Whether the job's plans are made with measured times.
 bool WantsMeasuredCosts(const v1::JobSpec& spec);
 
-// Of a resolved specification, each shape once, in the order of the model: what plans of it on so many workers would be
-// better for and `known` (null: nothing) does not have. Without a micro-batch size those of a few sizes, the small ones
-// first. Empty when it wants none, or is no model.
+// Of a resolved specification, each shape once, blocks first and then what takes least: what plans of it on so many
+// workers would be better for and `known` (null: nothing) does not have. Without a micro-batch size those of a few
+// sizes, the small ones first. Empty when it wants none, or is no model.
 std::vector<ShapedCall> UnknownCalls(const v1::JobSpec& spec, size_t num_workers, const LayerCosts* known);
 
 }  // namespace stagecoach
