@@ -14,6 +14,7 @@
 #include "common/status_macros.h"
 #include "coordinator/schedule/auto_schedule.h"
 #include "coordinator/schedule/compute_table.h"
+#include "coordinator/schedule/recomputing_table.h"
 
 namespace stagecoach {
 namespace {
@@ -48,9 +49,13 @@ absl::Status AddTimes(const ScheduleArguments& arguments, ScheduleProblem& probl
                               TimesOfStages("--backward-input", arguments.backward_input, problem));
   STAGECOACH_ASSIGN_OR_RETURN(const std::vector<double> backward_weight,
                               TimesOfStages("--backward-weight", arguments.backward_weight, problem));
+  std::vector<double> recompute(forward.size());
+  if (!arguments.recompute.empty()) {
+    STAGECOACH_ASSIGN_OR_RETURN(recompute, TimesOfStages("--recompute", arguments.recompute, problem));
+  }
   STAGECOACH_ASSIGN_OR_RETURN(problem.communication_seconds, ParseTime("--communication", arguments.communication));
   for (size_t stage = 0; stage < forward.size(); ++stage) {
-    problem.cost_of_stage.push_back({forward[stage], backward_input[stage], backward_weight[stage]});
+    problem.cost_of_stage.push_back({forward[stage], backward_input[stage], backward_weight[stage], recompute[stage]});
   }
   if (arguments.memory_limit.empty()) return absl::OkStatus();
   STAGECOACH_ASSIGN_OR_RETURN(const double limit, ParseTime("--memory-limit", arguments.memory_limit));
@@ -90,7 +95,7 @@ double Measure(const TimedSchedule& timed) {
   return longest;
 }
 
-// Searches, and keeps the bound that the search knows.
+// Searches, and keeps the bound that the search knows: it knows none of orders with R.
 absl::Status BuildAuto(TimedSchedule& timed) {
   STAGECOACH_ASSIGN_OR_RETURN(AutoResult result, SearchSchedule(timed.problem));
   timed.table = std::move(result.table);
@@ -99,8 +104,9 @@ absl::Status BuildAuto(TimedSchedule& timed) {
   return absl::OkStatus();
 }
 
-absl::Status BuildHandMade(const Schedule& schedule, TimedSchedule& timed) {
-  STAGECOACH_ASSIGN_OR_RETURN(timed.table, schedule.Build(timed.problem));
+absl::Status Build(const Schedule& schedule, bool recompute, TimedSchedule& timed) {
+  const std::vector<bool> recomputes(timed.problem.cost_of_stage.size(), recompute);
+  STAGECOACH_ASSIGN_OR_RETURN(timed.table, BuildRecomputing(schedule, timed.problem, recomputes));
   STAGECOACH_ASSIGN_OR_RETURN(timed.timeline, Simulate(timed.table, timed.problem));
   timed.lower_bound = timed.timeline.lower_bound;
   return absl::OkStatus();
@@ -116,7 +122,8 @@ absl::StatusOr<TimedSchedule> TimeWithChunks(const ScheduleArguments& arguments,
   timed.problem.num_micro_batches = num_micro_batches;
   timed.problem.objective = is_auto && arguments.objective == "device" ? Objective::kDevice : Objective::kSpan;
   STAGECOACH_RETURN_IF_ERROR(AddTimes(arguments, timed.problem));
-  STAGECOACH_RETURN_IF_ERROR(is_auto ? BuildAuto(timed) : BuildHandMade(schedule, timed));
+  const bool recompute = !arguments.recompute.empty();
+  STAGECOACH_RETURN_IF_ERROR(is_auto && !recompute ? BuildAuto(timed) : Build(schedule, recompute, timed));
   STAGECOACH_RETURN_IF_ERROR(CheckMemoryLimit(timed));
   timed.seconds = Measure(timed);
   return timed;
@@ -152,6 +159,10 @@ void AddScheduleOptions(CLI::App& verb, ScheduleArguments& arguments) {
       ->type_name("T");
   verb.add_option("--backward-input", arguments.backward_input, "likewise, of I")->type_name("T");
   verb.add_option("--backward-weight", arguments.backward_weight, "likewise, of W; B is I and W")->type_name("T");
+  verb.add_option(
+          "--recompute", arguments.recompute,
+          "likewise, of R: every stage runs its forward again before each I or B; without, nothing is recomputed")
+      ->type_name("T");
   verb.add_option("--communication", arguments.communication, "from one worker to another, on top; default 0")
       ->type_name("T");
   verb.add_option("--memory-limit", arguments.memory_limit,

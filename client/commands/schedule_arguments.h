@@ -24,6 +24,7 @@ struct ScheduleArguments {
   std::string forward = "1";
   std::string backward_input = "1";
   std::string backward_weight = "1";
+  std::string recompute = "";  // likewise; empty: nothing is recomputed
   std::string communication = "0";
   std::string memory_limit = "";  // in micro-batches on one full stage; empty: none
   std::string objective = "span";

@@ -151,6 +151,20 @@ TEST_F(ScheduleVerbTest, AListGivesEachStageTheTimeOfAFullOne) {
   EXPECT_EQ(whole["chunks"], 2);
 }
 
+TEST_F(ScheduleVerbTest, RecomputationFillsTheWaitForTheGradient) {
+  // Down in 3, then worker 3 does 8 times F, R and B, and its last gradient comes up through a B on each of the others.
+  const Json json = Simulated({"--recompute", "1"});
+  EXPECT_EQ(json["makespan"], 3 + 8 * 4 + 3 * 2);
+  EXPECT_EQ(json["lower_bound"], json["makespan"]);
+  EXPECT_EQ(json["peak_activations"], Json::parse("[1.0, 1.0, 1.0, 1.0]"));
+  EXPECT_EQ(json["verified"], true);
+  EXPECT_EQ(Simulated({"--recompute", "0"})["makespan"], Simulated({})["makespan"]);
+  const Result shown = RunVerb("show", {"--recompute", "1"});
+  EXPECT_THAT(shown.out, AllOf(HasSubstr("++++bbbb"), HasSubstr("+: recomputation")));
+  EXPECT_THAT(RunVerb("show", {"--recompute", "1", "-o", "svg"}).out, HasSubstr("recomputation (R)"));
+  EXPECT_THAT(Refused(RunVerb("simulate", {"--recompute", "-1"})), HasSubstr("--recompute"));
+}
+
 TEST_F(ScheduleVerbTest, DetailAddsUpToTheMakespan) {
   const Json json = Simulated({"--detail", "--communication", "0.25", "--forward", "1,1,2,1"});
   double path = 0;

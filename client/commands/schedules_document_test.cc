@@ -15,6 +15,7 @@
 #include "absl/strings/str_format.h"
 #include "client/commands/timeline_text.h"
 #include "coordinator/program/simulator.h"
+#include "coordinator/schedule/recomputing_table.h"
 #include "coordinator/schedule/schedule.h"
 
 namespace stagecoach {
@@ -22,11 +23,12 @@ namespace {
 
 constexpr char kPath[] = STAGECOACH_SOURCE_DIR "/docs/schedules.md";
 
-Timeline Time(const Schedule& schedule, uint32_t p, uint32_t m) {
+Timeline Time(const Schedule& schedule, uint32_t p, uint32_t m, bool recomputes = false) {
   ScheduleProblem problem{.num_workers = p, .num_chunks = schedule.default_chunks(), .num_micro_batches = m};
   const double share = 1.0 / problem.num_chunks;
-  problem.cost_of_stage.assign(size_t{p} * problem.num_chunks, {share, share, share});
-  return *Simulate(*schedule.Build(problem), problem);
+  problem.cost_of_stage.assign(size_t{p} * problem.num_chunks, {share, share, share, share});
+  const std::vector<bool> stages(problem.cost_of_stage.size(), recomputes);
+  return *Simulate(*BuildRecomputing(schedule, problem, stages), problem);
 }
 
 double Most(const std::vector<double>& values) { return *std::max_element(values.begin(), values.end()); }
@@ -47,8 +49,21 @@ std::string FigureTable(uint32_t p, uint32_t m) {
   return text;
 }
 
-std::string Picture(const Schedule& schedule, uint32_t p, uint32_t m) {
-  return absl::StrCat("```\n", *SlotText(Time(schedule, p, m), 400), "```\n");
+// The same with R = 1 on every stage.
+std::string RecomputingTable(uint32_t p, uint32_t m) {
+  std::string text = "| schedule | step | with R | activations | with R |\n|---|---|---|---|---|\n";
+  for (const Schedule* schedule : AllSchedules()) {
+    if (schedule->name() == "auto" || schedule->forward_only()) continue;
+    const Timeline without = Time(*schedule, p, m);
+    const Timeline with = Time(*schedule, p, m, true);
+    absl::StrAppendFormat(&text, "| `%s` | %g | %g | %g | %g |\n", schedule->name(), without.makespan, with.makespan,
+                          Most(without.peak_activations), Most(with.peak_activations));
+  }
+  return text;
+}
+
+std::string Picture(const Schedule& schedule, uint32_t p, uint32_t m, bool recomputes = false) {
+  return absl::StrCat("```\n", *SlotText(Time(schedule, p, m, recomputes), 400), "```\n");
 }
 
 // What each block of the document holds.
@@ -56,6 +71,8 @@ std::map<std::string, std::string> Blocks() {
   std::map<std::string, std::string> blocks;
   blocks["figures 4 8"] = FigureTable(4, 8);
   blocks["figures 8 32"] = FigureTable(8, 32);
+  blocks["recomputation 8 32"] = RecomputingTable(8, 32);
+  blocks["picture of recomputation"] = Picture(**FindSchedule("1f1b"), 3, 5, true);
   for (const Schedule* schedule : AllSchedules()) {
     if (schedule->name() == "auto") continue;  // searches for seconds
     blocks[absl::StrCat("picture ", schedule->name())] = Picture(*schedule, 3, 5);

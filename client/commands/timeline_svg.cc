@@ -29,8 +29,9 @@ struct KindStyle {
   const char* name;
   const char* fill;
 };
-// From light to dark: F, I, B, W.
+// From light to dark: F, I, B, W; R is a forward.
 constexpr KindStyle kKinds[] = {{v1::ACTION_KIND_FORWARD, "forward (F)", "#cfe3f5"},
+                                {v1::ACTION_KIND_RECOMPUTE, "recomputation (R)", "#b9a9d6"},
                                 {v1::ACTION_KIND_BACKWARD_INPUT, "input gradient (I)", "#fdd49e"},
                                 {v1::ACTION_KIND_BACKWARD, "backward (B)", "#f4a259"},
                                 {v1::ACTION_KIND_BACKWARD_WEIGHT, "weight gradient (W)", "#7fb685"}};

@@ -17,7 +17,15 @@ char Symbol(const v1::Action& action) {
     return static_cast<char>(first + static_cast<int>(action.micro_batch() % period));
   };
   if (action.kind() == v1::ACTION_KIND_FORWARD) return count_from('0', 10);
+  if (action.kind() == v1::ACTION_KIND_RECOMPUTE) return '+';
   return count_from(action.kind() == v1::ACTION_KIND_BACKWARD_WEIGHT ? 'A' : 'a', 26);
+}
+
+bool HasRecomputation(const Timeline& timeline) {
+  return std::any_of(timeline.workers.begin(), timeline.workers.end(), [](const std::vector<TimedAction>& row) {
+    return std::any_of(row.begin(), row.end(),
+                       [](const TimedAction& timed) { return timed.action.kind() == v1::ACTION_KIND_RECOMPUTE; });
+  });
 }
 
 // All starts and ends are whole multiples of it; 0: there is none as long as the shortest action.
@@ -78,8 +86,8 @@ std::string ScaledText(const Timeline& timeline, int columns) {
     }
     absl::StrAppend(&text, absl::StrFormat("worker %-3d |%s|\n", worker, row));
   }
-  absl::StrAppend(&text,
-                  "0-9: forward of a micro-batch (last digit), a-z: backward, A-Z: weight gradient apart, dot: idle\n");
+  absl::StrAppend(&text, "0-9: forward of a micro-batch (last digit), a-z: backward, A-Z: weight gradient apart, ",
+                  HasRecomputation(timeline) ? "+: recomputation, " : "", "dot: idle\n");
   return text;
 }
 
@@ -103,8 +111,8 @@ std::optional<std::string> SlotText(const Timeline& timeline, int columns) {
 std::string TimelineText(const Timeline& timeline, int columns) {
   if (timeline.makespan <= 0) return "nothing takes any time\n";
   if (const std::optional<std::string> slots = SlotText(timeline, columns); slots.has_value()) {
-    return absl::StrCat(*slots,
-                        "2F0: forward of micro-batch 0 on stage 2, B: backward, I and W: its two parts, dot: idle\n");
+    return absl::StrCat(*slots, "2F0: forward of micro-batch 0 on stage 2, B: backward, I and W: its two parts, ",
+                        HasRecomputation(timeline) ? "R: recomputation, " : "", "dot: idle\n");
   }
   return ScaledText(timeline, columns);
 }
