@@ -22,7 +22,8 @@ EmbeddedJob::Result EmbeddedJob::Run(uint32_t workers, DeviceFactory device) {
   Result result;
   v1::JobSpec spec = this->spec();
   spec.mutable_resources()->set_workers(workers);
-  EmbeddedRun::Options options{.num_workers = workers, .device = std::move(device)};
+  EmbeddedRun::Options options{
+      .num_workers = workers, .device = std::move(device), .worker_memory_bytes = worker_memory_bytes};
   const absl::StatusOr<std::unique_ptr<EmbeddedRun>> run = EmbeddedRun::Start(spec, options);
   EXPECT_TRUE(run.ok()) << run.status();
   if (!run.ok()) return result;

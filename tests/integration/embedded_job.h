@@ -29,6 +29,8 @@ class EmbeddedJob : public SmallJob {
   // job's.
   Result Run(uint32_t workers);
   Result Run(uint32_t workers, DeviceFactory device);
+
+  uint64_t worker_memory_bytes = 0;  // that each worker says it has; 0: its share of the device's
 };
 
 }  // namespace stagecoach

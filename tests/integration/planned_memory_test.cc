@@ -138,6 +138,24 @@ TEST(PlannedMemoryTest, StagesOfOneWorkerAreAllocatedAsPlanned) {
   }
 }
 
+TEST(PlannedMemoryTest, RecomputationIsAllocatedAsPlanned) {
+  struct Case {
+    const char* schedule;
+    uint32_t workers, chunks;
+  };
+  for (const Case& c :
+       {Case{"gpipe", 1, 1}, {"1f1b", 3, 1}, {"zb_h1", 3, 1}, {"interleaved", 2, 2}, {"v_half", 2, 2}}) {
+    SCOPED_TRACE(c.schedule);
+    EmbeddedJob job;
+    job.spec().mutable_training()->set_steps(3);
+    job.spec().mutable_parallelism()->set_schedule(c.schedule);
+    job.spec().mutable_parallelism()->set_virtual_stages(c.chunks);
+    job.spec().mutable_parallelism()->set_activation_checkpointing("full");
+    job.AddValidation(/*interval=*/1);
+    ExpectPlannedBytes(job, c.workers);
+  }
+}
+
 TEST(PlannedMemoryTest, ACopyOfTheStateIsPlannedToo) {
   for (const bool tied : {false, true}) {
     SCOPED_TRACE(tied ? "tied" : "untied");

@@ -32,7 +32,8 @@ absl::StatusOr<AgentOptions> DescribeWorker(const EmbeddedCluster::Options& opti
   AgentOptions agent{.files = options.files};
   agent.numerics_class = capabilities.numerics_class;
   agent.device = capabilities.kind;
-  agent.memory_bytes = capabilities.memory_bytes / options.num_workers;
+  agent.memory_bytes =
+      options.worker_memory_bytes != 0 ? options.worker_memory_bytes : capabilities.memory_bytes / options.num_workers;
   agent.max_threads = std::max(threads, std::thread::hardware_concurrency());
   agent.device_factory = options.device;
   UseModels(agent);

@@ -24,7 +24,8 @@ class EmbeddedCluster {
  public:
   struct Options {
     uint32_t num_workers = 1;
-    DeviceFactory device;  // of every worker
+    DeviceFactory device;              // of every worker
+    uint64_t worker_memory_bytes = 0;  // that each says it has; 0: its share of the device's
     FileSystem& files = FileSystem::Posix();
   };
   // The coordinator; no worker yet.
