@@ -173,11 +173,11 @@ TEST(ClientServiceTest, CodesOfASubmission) {
   EXPECT_EQ(Submit(service, {}).error_code(), grpc::StatusCode::INVALID_ARGUMENT);
   v1::SubmitJobRequest request;
   *request.mutable_spec() = service.Spec("job", 1);
-  request.mutable_spec()->mutable_training()->set_micro_batch_size(0);
+  request.mutable_spec()->mutable_training()->set_global_batch_size(7);  // of micro-batches of two
   const grpc::Status bad_spec = Submit(service, request);
   EXPECT_EQ(bad_spec.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
-  EXPECT_THAT(bad_spec.error_message(), HasSubstr("training.micro_batch_size"));
-  request.mutable_spec()->mutable_training()->set_micro_batch_size(2);
+  EXPECT_THAT(bad_spec.error_message(), HasSubstr("training.global_batch_size"));
+  request.mutable_spec()->mutable_training()->set_global_batch_size(8);
   request.set_submission_id("one");
   EXPECT_TRUE(Submit(service, request).ok());
   EXPECT_TRUE(Submit(service, request).ok());  // the same job
