@@ -135,7 +135,7 @@ TEST_F(CpuMatmulOperationsTest, WorkspaceStopsGrowing) {
   ExpectProduct(*operations, {256, 256, 300, true, false, true, false});
   const size_t bytes = workspace_.bytes();
   // Kernels of a processor without AVX-512 take it as it is.
-  if (bytes > 0) {
+  if (__builtin_cpu_supports("avx512f")) {
     EXPECT_GE(bytes, size_t{256 * 256 * 4}) << "the packed operand lies in it";
   }
   ExpectProduct(*operations, {1024, 256, 256});
