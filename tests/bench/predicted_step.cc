@@ -11,10 +11,10 @@
 //                 when the step of one worker alone is taken off, by 2 (p - 1)
 //   predicted     the simulator's step, with hops that take no time, and with the measured ones
 //   span          of the program, at the worker where it took longest; step: from the order to the verdict, which
-//                 bubble_ratio is of; commit to commit: with the update. Each with its ratio to the prediction without
-//                 hops
+//                 bubble_ratio is of; verdict to verdict: with the update. Each with its ratio to the prediction
+//                 without hops
 //   excess        span less that prediction, divided by the F, I and W on the critical path
-//   speed-up      commit to commit of one worker that has all stages / that of p workers, and its share of what the
+//   speed-up      verdict to verdict of one worker that has all stages / that of p workers, and its share of what the
 //                 schedule's formulas allow, where a backward is one piece and hops take no time; a gradient that
 //                 leaves before the W makes shares above 100% possible. With --no-one-worker, of the prediction for one
 //                 worker
@@ -85,7 +85,9 @@ std::string SpecText(const Run& run) {
       "checkpoint: {dir: /nowhere}\n");  // the cluster has its own
 }
 
+// Under its name, with this order: `auto` is a choice in jobs.
 bool JobsCanRun(const Schedule& schedule) {
+  if (schedule.name() == "auto") return false;
   std::vector<SpecError> errors;
   const uint32_t chunks = schedule.default_chunks();
   const Run run{.schedule = std::string(schedule.name()), .workers = 2, .chunks = chunks, .stages = 2 * chunks};
@@ -111,12 +113,12 @@ std::string BlockSeconds(const SimulatedCosts& costs) {
 
 // Medians over the steps after the first two.
 MeasuredStep Measure(SimulatedCluster& cluster, Run run) {
+  const auto counted = static_cast<uint32_t>(run.steps);
   run.steps += kWarmUpSteps;
-  const std::vector<MeasuredStep> steps = cluster.Train(RequireSpec(SpecText(run), {}));
+  const std::vector<MeasuredStep> steps = cluster.Train(RequireSpec(SpecText(run), {}), counted);
   const auto median = [&](double MeasuredStep::*field) {
     std::vector<double> values;
-    // The cluster does not report the first step.
-    for (size_t i = kWarmUpSteps - 1; i < steps.size(); ++i) values.push_back(steps[i].*field);
+    for (const MeasuredStep& step : steps) values.push_back(step.*field);
     return Median(std::move(values));
   };
   return {.span = median(&MeasuredStep::span),
@@ -159,7 +161,7 @@ void Report(const Schedule& schedule, const PipelineShape& shape, const Measured
               shape.num_micro_batches);
   std::printf("  predicted  %.4f s, with hops %.4f s\n", predicted->seconds, with_hops->seconds);
   std::printf(
-      "  span       %.4f s, x%.4f (x%.4f of that with hops); step %.4f s, x%.4f; commit to commit %.4f s, x%.4f\n",
+      "  span       %.4f s, x%.4f (x%.4f of that with hops); step %.4f s, x%.4f; verdict to verdict %.4f s, x%.4f\n",
       step.span, ratio, step.span / with_hops->seconds, step.verdict, step.verdict / predicted->seconds, step.interval,
       step.interval / predicted->seconds);
   std::printf("  excess     %.3f ms on each of %u actions\n", 1e3 * excess, predicted->num_path_actions);

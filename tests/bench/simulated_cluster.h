@@ -8,7 +8,7 @@
 
 #include "absl/time/time.h"
 #include "client/cluster/child_process.h"
-#include "stagecoach/v1/coordinator.grpc.pb.h"
+#include "client/coordinator_client/coordinator_client.h"
 #include "stagecoach/v1/job.pb.h"
 #include "tests/testing/temporary_directory.h"
 
@@ -18,7 +18,7 @@ namespace stagecoach {
 struct MeasuredStep {
   double span = 0;      // of the program, at the worker where it took longest: from its order to its last instruction
   double verdict = 0;   // from the order to the verdict, by the coordinator's clock: what bubble_ratio is of
-  double interval = 0;  // from the commit before it to its own, as a client sees them: with the update
+  double interval = 0;  // from the verdict before it to its own: with the update
 };
 
 // A coordinator and simulated workers, each a process of its own, which train jobs one after another. Whatever goes
@@ -33,8 +33,8 @@ class SimulatedCluster {
   // The programs are beside this one.
   explicit SimulatedCluster(const Options& options);
 
-  // From the second step on, as many as the specification has.
-  std::vector<MeasuredStep> Train(const v1::JobSpec& spec);
+  // To the end. Of the last `num_steps` steps those that the workers keep the timeline of.
+  std::vector<MeasuredStep> Train(const v1::JobSpec& spec, uint32_t num_steps);
 
  private:
   void Start(const std::string& name, const std::string& program, const std::vector<std::string>& arguments);
@@ -43,9 +43,7 @@ class SimulatedCluster {
   // Ends the program when a process has ended, or the deadline has passed.
   void CheckAllLive(absl::Time deadline);
   std::string Submit(const v1::JobSpec& spec);
-  // Of each stage's worker, in programs, so far.
-  std::vector<double> ProgramSeconds() const;
-  std::vector<double> NextProgramSeconds(const std::vector<double>& before) const;
+  void WaitFor(const std::string& job);
   // With the ends of the logs.
   [[noreturn]] void Fail(const std::string& what) const;
 
@@ -57,8 +55,7 @@ class SimulatedCluster {
   const TemporaryDirectory directory_;
   std::vector<Process> processes_;  // the coordinator first
   std::string address_;
-  uint16_t metrics_port_ = 0;
-  std::unique_ptr<v1::CoordinatorService::Stub> client_;
+  std::unique_ptr<CoordinatorClient> client_;
 };
 
 }  // namespace stagecoach
