@@ -109,7 +109,8 @@ void AddTrain(CLI::App& root, Invocation& invocation) {
                            "  stagecoach train examples/tiny.yaml --set training.steps=50 -o jsonl");
   AddSpecArguments(*verb, arguments->spec);
   verb->add_option("--workers", arguments->workers, "how many workers to start")->check(CLI::Range(1, 1024));
-  verb->add_option("--threads-per-worker", arguments->threads_per_worker, "threads of each; the bits depend on it")
+  verb->add_option("--threads-per-worker,--threads", arguments->threads_per_worker,
+                   "threads of each; the bits depend on it")
       ->check(CLI::Range(1, 1024));
   verb->add_option("--device", arguments->device, "instead of resources.device")
       ->check(CLI::IsMember({"cpu", "simulated"}));

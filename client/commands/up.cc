@@ -196,7 +196,7 @@ void AddUp(CLI::App& root, Invocation& invocation) {
                            "  stagecoach submit examples/tiny.yaml --follow\n"
                            "  stagecoach down");
   verb->add_option("--workers", arguments->workers, "how many; default: one per core")->check(CLI::Range(1, 1024));
-  verb->add_option("--threads", arguments->threads, "of each worker; default: cores / workers")
+  verb->add_option("--threads,--threads-per-worker", arguments->threads, "of each worker; default: cores / workers")
       ->check(CLI::Range(1, 1024));
   verb->add_option("--state-dir", arguments->state_dir,
                    "journal, logs and address; default: stagecoach/local in XDG_STATE_HOME or ~/.local/state")

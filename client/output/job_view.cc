@@ -185,7 +185,11 @@ std::string JobText(const v1::Job& job, absl::Time now, bool colour) {
     fields.Add("Micro-batches", absl::StrCat(job.plan().num_micro_batches(), " of ",
                                              job.spec().training().micro_batch_size(), " samples"));
   }
-  if (job.has_plan()) fields.Add("Costs", job.plan().measured_costs() ? "measured on a worker" : "by FLOPs");
+  if (job.has_plan()) {
+    fields.Add("Costs", job.plan().measured_costs() ? "measured on a worker" : "by FLOPs");
+    fields.Add("Predicted", absl::StrFormat("%.3f s a step, bubble %.1f%%", job.plan().step_seconds(),
+                                            100 * job.plan().bubble_ratio()));
+  }
   std::string text = fields.Take();
   if (job.plan().stages_size() > 0) absl::StrAppend(&text, "\n", StageTable(job));
   return text;

@@ -114,6 +114,15 @@ TEST(JobViewTest, TextSaysWhichCostsThePlanWasMadeWith) {
   EXPECT_THAT(JobText(job, absl::Now(), false), Not(HasSubstr("Costs")));
 }
 
+TEST(JobViewTest, TextSaysWhatThePlanPredicts) {
+  v1::Job job = RunningJob();
+  job.mutable_plan()->set_step_seconds(33.80852);
+  job.mutable_plan()->set_bubble_ratio(0.06402);
+  EXPECT_THAT(JobText(job, absl::Now(), false), HasSubstr("Predicted:    33.809 s a step, bubble 6.4%\n"));
+  job.clear_plan();
+  EXPECT_THAT(JobText(job, absl::Now(), false), Not(HasSubstr("Predicted")));
+}
+
 TEST(JobViewTest, RowsHaveAsManyCellsAsHeaders) {
   for (const bool wide : {false, true}) {
     EXPECT_EQ(JobRow(RunningJob(), absl::Now(), wide).size(), JobHeaders(wide).size());
