@@ -6,6 +6,8 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/frozen_layers.h"
+#include "common/layer_slots.h"
 #include "common/memory_layout.h"
 #include "common/status_macros.h"
 
@@ -192,6 +194,10 @@ absl::Status CheckExtent(const v1::ModelGraph& graph, const StageExtent& extent)
                                                      extent.last_layer, " cannot recompute layer ", layer,
                                                      ": it recomputes blocks of its own, in order"));
     }
+    if (RoleOf(graph, layer) == LayerRole::kForwardOnly) {
+      return absl::InvalidArgumentError(absl::StrCat("layer ", layer, " is below every layer that is trained, and ",
+                                                     "keeps nothing that could be recomputed"));
+    }
     next = uint64_t{layer} + 1;
   }
   return absl::OkStatus();
@@ -232,15 +238,13 @@ absl::StatusOr<StageMemoryBytes> MemoryOfStage(const v1::ModelGraph& graph, cons
   STAGECOACH_RETURN_IF_ERROR(CheckExtent(graph, extent));
   StageMemoryBytes stage;
   for (uint32_t layer = extent.first_layer; layer <= extent.last_layer; ++layer) {
-    STAGECOACH_ASSIGN_OR_RETURN(
-        const LayerMemoryBytes bytes,
-        MemoryOfLayer(graph.layers(static_cast<int>(layer)), graph.micro_batch_size(), graph.seq_len(), element_bytes));
+    STAGECOACH_ASSIGN_OR_RETURN(const LayerSlots slots, SlotsOfLayer(graph, layer, element_bytes));
     const bool is_recomputed = extent.Recomputes(layer);
-    (is_recomputed ? stage.recomputed : stage.saved) += bytes.saved;
-    (is_recomputed ? stage.remade : stage.shared) += bytes.shared;
-    stage.shared += AlignUp(bytes.input);
-    stage.pending += AlignUp(bytes.output) + bytes.pending;
-    stage.scratch = std::max(stage.scratch, bytes.scratch);
+    (is_recomputed ? stage.recomputed : stage.saved) += slots.saved;
+    (is_recomputed ? stage.remade : stage.shared) += slots.shared;
+    stage.shared += slots.input;
+    stage.pending += slots.output_gradient + slots.pending;
+    stage.scratch = std::max(stage.scratch, slots.scratch);
   }
   stage.pending += stage.remade;
   return stage;

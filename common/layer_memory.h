@@ -36,7 +36,7 @@ absl::StatusOr<LayerMemoryBytes> MemoryOfLayer(const v1::LayerSpec& spec, uint64
                                                uint64_t element_bytes);
 
 // Bytes of one slot of each lifetime of a stage, and of its scratch region. A slot is its layers' regions, one layer
-// after another:
+// after another, as common/layer_slots.h says of each (where nothing is frozen: all that is here):
 //   saved       per layer that is not recomputed: saved
 //   shared      per layer: AlignUp(input), a copy of the layer's input; shared, unless it is recomputed
 //   pending     per recomputed layer: shared
