@@ -22,6 +22,7 @@ constexpr absl::string_view kForbidden[] = {
     "model.config.max_position_embeddings",
     "model.config.tie_word_embeddings",
     "model.config.layer_norm_epsilon",
+    "model.frozen_layers",  // frozen layers have no optimizer state
     "data.tokenizer",
     "data.seed",
     "data.shuffle",

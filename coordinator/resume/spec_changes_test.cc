@@ -67,6 +67,7 @@ TEST(SpecChangesTest, WhatTheStateDependsOnMayNot) {
       {{"model.config.num_hidden_layers", "5"}, "model.config.num_hidden_layers: 4 -> 5"},
       {{"model.config.hidden_size", "128"}, "model.config.hidden_size: 64 -> 128"},
       {{"model.config.tie_word_embeddings", "false"}, "model.config.tie_word_embeddings: true -> false"},
+      {{"model.frozen_layers", "[transformer.h.1]"}, "model.frozen_layers: [] -> [transformer.h.1]"},
       {{"data.seed", "1"}, "data.seed: 42 -> 1"},
       {{"data.shuffle", "false"}, "data.shuffle: true -> false"},
       {{"training.seq_len", "32"}, "training.seq_len: 64 -> 32"},

@@ -13,6 +13,7 @@
 #include "absl/strings/strip.h"
 #include "common/check.h"
 #include "common/quoted.h"
+#include "coordinator/spec/frozen_layer_list.h"
 #include "coordinator/spec/job_spec_rules.h"
 #include "coordinator/spec/job_spec_schema.h"
 #include "coordinator/spec/spec_hints.h"
@@ -32,6 +33,7 @@ class SpecReader {
     CheckEnvironment(root_, "");
     for (const SchemaField& field : JobSpecFields()) ReadField(field);
     FillDerivedValues(root_, spec_);
+    ResolveFrozenLayers(root_, spec_, problems_);
     CheckJobSpecRules(root_, spec_, problems_);
     return std::move(spec_);
   }

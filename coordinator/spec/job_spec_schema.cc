@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 #include "coordinator/spec/custom_values.h"
+#include "coordinator/spec/frozen_layer_list.h"
 
 namespace stagecoach {
 namespace {
@@ -45,6 +46,7 @@ constexpr SchemaField kFields[] = {
     {.path = "model.config.resid_pdrop", .kind = Kind::kNumber, .preset = "0", .numbers = kProbability},
     {.path = "model.init.seed", .kind = Kind::kInteger, .preset = "1234"},
     {.path = "model.init.std", .kind = Kind::kNumber, .preset = "0.02", .numbers = {0, 10}},
+    {.path = "model.frozen_layers", .preset = "[]", .parse = ParseFrozenLayers, .print = PrintFrozenLayers},
 
     {.path = "data.train", .parse = ParseTrainSources, .print = PrintTrainSources},
     {.path = "data.validation", .preset = "[]", .parse = ParseValidationSources, .print = PrintValidationSources},

@@ -1,14 +1,17 @@
 #include "coordinator/spec/model_graph.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
-#include "common/layer_memory.h"
+#include "common/frozen_layers.h"
+#include "common/layer_slots.h"
 #include "common/quoted.h"
 #include "common/status_macros.h"
 
@@ -20,7 +23,12 @@ constexpr uint64_t kMaxModelElements = uint64_t{1} << 48;  // 1 PiB of parameter
 constexpr uint64_t kMaxLayers = uint64_t{1} << 20;
 constexpr uint64_t kMaxTokensPerMicroBatch = uint64_t{1} << 31;
 constexpr uint64_t kMlpWidth = 4;  // in hidden sizes
+constexpr char kEmbeddingLayer[] = "transformer.wte";
+constexpr char kFinalNormLayer[] = "transformer.ln_f";
+constexpr char kHeadLayer[] = "lm_head";
 constexpr char kTokenEmbedding[] = "transformer.wte.weight";
+
+std::string BlockName(uint64_t block) { return absl::StrCat("transformer.h.", block); }
 
 // Matrices and embeddings: normal, and they decay.
 void AddMatrix(v1::LayerSpec& layer, absl::string_view name, uint64_t rows, uint64_t columns, double std) {
@@ -96,7 +104,7 @@ class Gpt2GraphBuilder {
   }
 
   void AddEmbedding() {
-    v1::LayerSpec& layer = AddLayer("transformer.wte", v1::LAYER_KIND_TOKEN_EMBEDDING);
+    v1::LayerSpec& layer = AddLayer(kEmbeddingLayer, v1::LAYER_KIND_TOKEN_EMBEDDING);
     (*layer.mutable_sizes())["vocab_size"] = config_.vocab_size();
     (*layer.mutable_sizes())["max_position_embeddings"] = config_.max_position_embeddings();
     (*layer.mutable_scalars())["embd_pdrop"] = config_.embd_pdrop();
@@ -107,7 +115,7 @@ class Gpt2GraphBuilder {
   }
 
   void AddBlock(uint64_t block) {
-    const std::string name = absl::StrCat("transformer.h.", block);
+    const std::string name = BlockName(block);
     const uint64_t hidden = config_.hidden_size();
     const uint64_t wide = kMlpWidth * hidden;
     // Each of the 2 L residual additions adds variance; scaled so, the sum keeps its size whatever the depth.
@@ -138,16 +146,16 @@ class Gpt2GraphBuilder {
   }
 
   void AddFinalNorm() {
-    v1::LayerSpec& layer = AddLayer("transformer.ln_f", v1::LAYER_KIND_LAYER_NORM);
+    v1::LayerSpec& layer = AddLayer(kFinalNormLayer, v1::LAYER_KIND_LAYER_NORM);
     (*layer.mutable_scalars())["layer_norm_epsilon"] = config_.layer_norm_epsilon();
-    AddNorm(layer, "transformer.ln_f", config_.hidden_size());
+    AddNorm(layer, kFinalNormLayer, config_.hidden_size());
     layer.mutable_cost()->set_forward_flops(8 * tokens_ * hidden_);
     layer.mutable_cost()->set_backward_input_flops(8 * tokens_ * hidden_);
     layer.mutable_cost()->set_backward_weight_flops(4 * tokens_ * hidden_);
   }
 
   void AddHead() {
-    v1::LayerSpec& layer = AddLayer("lm_head", v1::LAYER_KIND_LANGUAGE_MODEL_HEAD);
+    v1::LayerSpec& layer = AddLayer(kHeadLayer, v1::LAYER_KIND_LANGUAGE_MODEL_HEAD);
     (*layer.mutable_sizes())["vocab_size"] = config_.vocab_size();
     const bool tied = config_.tie_word_embeddings();
     AddMatrix(layer, tied ? kTokenEmbedding : "lm_head.weight", config_.vocab_size(), config_.hidden_size(), std_);
@@ -207,18 +215,46 @@ absl::Status CheckTotal(const v1::JobSpec& spec) {
 }
 
 absl::Status SetMemory(v1::ModelGraph& graph) {
-  for (v1::LayerSpec& layer : *graph.mutable_layers()) {
-    STAGECOACH_ASSIGN_OR_RETURN(const LayerMemoryBytes bytes,
-                                MemoryOfLayer(layer, graph.micro_batch_size(), graph.seq_len(), kElementBytes));
-    v1::LayerCost& cost = *layer.mutable_cost();
-    cost.set_saved_bytes(bytes.saved);
-    cost.set_shared_bytes(bytes.shared);
-    cost.set_pending_bytes(bytes.pending);
-    cost.set_scratch_bytes(bytes.scratch);
-    cost.set_input_bytes(bytes.input);
-    cost.set_output_bytes(bytes.output);
+  for (int i = 0; i < graph.layers_size(); ++i) {
+    STAGECOACH_ASSIGN_OR_RETURN(const LayerSlots slots, SlotsOfLayer(graph, static_cast<uint32_t>(i), kElementBytes));
+    v1::LayerCost& cost = *graph.mutable_layers(i)->mutable_cost();
+    cost.set_saved_bytes(slots.saved);
+    cost.set_shared_bytes(slots.shared);
+    cost.set_pending_bytes(slots.pending);
+    cost.set_scratch_bytes(slots.scratch);
+    cost.set_input_bytes(slots.regions.input);
+    cost.set_output_bytes(slots.regions.output);
   }
   return absl::OkStatus();
+}
+
+// Both in the model's order.
+absl::Status MarkFrozen(const v1::ModelSpec& model, v1::ModelGraph& graph) {
+  int next = 0;
+  for (const std::string& name : model.frozen_layers()) {
+    while (next < graph.layers_size() && graph.layers(next).name() != name) ++next;
+    if (next == graph.layers_size()) {
+      return absl::InvalidArgumentError(
+          absl::StrCat("model.frozen_layers: ", Quoted(name), " is no layer of the model, or not in its order"));
+    }
+    graph.mutable_layers(next++)->set_frozen(true);
+  }
+  if (LowestTrainedLayer(graph) < static_cast<uint32_t>(graph.layers_size())) return absl::OkStatus();
+  return absl::InvalidArgumentError("model.frozen_layers: every layer is frozen, and nothing is left to train");
+}
+
+// Takes out what nobody needs.
+void PruneFlops(v1::ModelGraph& graph) {
+  for (int i = 0; i < graph.layers_size(); ++i) {
+    v1::LayerSpec& layer = *graph.mutable_layers(i);
+    v1::LayerCost& cost = *layer.mutable_cost();
+    const LayerRole role = RoleOf(graph, static_cast<uint32_t>(i));
+    if (layer.frozen()) cost.set_backward_weight_flops(0);
+    if (!HasBackwardInput(layer, role)) cost.set_backward_input_flops(0);
+    // A half of it makes the gradient of its input.
+    const bool is_head = layer.kind() == v1::LAYER_KIND_LANGUAGE_MODEL_HEAD;
+    if (is_head && role == LayerRole::kLowestTrained) cost.set_forward_flops(cost.forward_flops() / 2);
+  }
 }
 
 }  // namespace
@@ -231,8 +267,19 @@ absl::StatusOr<v1::ModelGraph> BuildModelGraph(const v1::JobSpec& spec) {
   STAGECOACH_RETURN_IF_ERROR(CheckSizes(spec));
   STAGECOACH_RETURN_IF_ERROR(CheckTotal(spec));
   v1::ModelGraph graph = Gpt2GraphBuilder(spec).Build();
+  STAGECOACH_RETURN_IF_ERROR(MarkFrozen(spec.model(), graph));
+  PruneFlops(graph);
   STAGECOACH_RETURN_IF_ERROR(SetMemory(graph));
   return graph;
+}
+
+std::vector<std::string> LayerNames(const v1::ModelConfig& config) {
+  std::vector<std::string> names = {kEmbeddingLayer};
+  for (uint64_t block = 0; block < std::min(config.num_hidden_layers(), kMaxLayers); ++block) {
+    names.push_back(BlockName(block));
+  }
+  names.insert(names.end(), {kFinalNormLayer, kHeadLayer});
+  return names;
 }
 
 }  // namespace stagecoach

@@ -146,6 +146,54 @@ TEST(ModelGraphTest, TakesMemoryFromTheSharedFunction) {
   }
 }
 
+v1::JobSpec FrozenSpec(const std::string& layers) {
+  std::vector<SpecError> errors;
+  return *ParseJobSpec(kGoodSpec, {{"model.frozen_layers", layers}, {"model.config.tie_word_embeddings", "false"}},
+                       errors);
+}
+
+TEST(ModelGraphTest, NamesItsLayersBeforeItIsBuilt) {
+  std::vector<std::string> names;
+  const v1::ModelGraph graph = *BuildModelGraph(Gpt2Spec());
+  for (const v1::LayerSpec& layer : graph.layers()) names.push_back(layer.name());
+  EXPECT_EQ(LayerNames(Gpt2Spec().model().config()), names);
+}
+
+TEST(ModelGraphTest, FrozenLayersCostWhatIsLeftOfThem) {
+  const v1::ModelGraph whole = *BuildModelGraph(FrozenSpec("[]"));
+  const v1::ModelGraph graph = *BuildModelGraph(FrozenSpec("[transformer.wte, transformer.h.0-2, transformer.h.5]"));
+  for (int i = 0; i < graph.layers_size(); ++i) {
+    const v1::LayerCost& cost = graph.layers(i).cost();
+    const v1::LayerCost& before = whole.layers(i).cost();
+    const bool frozen = i <= 3 || i == 6;
+    EXPECT_EQ(graph.layers(i).frozen(), frozen) << i;
+    EXPECT_EQ(cost.forward_flops(), before.forward_flops()) << i;
+    EXPECT_EQ(cost.backward_input_flops(), i <= 3 ? 0 : before.backward_input_flops()) << i;
+    EXPECT_EQ(cost.backward_weight_flops(), frozen ? 0 : before.backward_weight_flops()) << i;
+    EXPECT_EQ(cost.pending_bytes(), frozen ? 0 : before.pending_bytes()) << i;
+    EXPECT_EQ(cost.saved_bytes() + cost.shared_bytes(), i <= 3 ? 0 : before.saved_bytes() + before.shared_bytes()) << i;
+    EXPECT_EQ(cost.output_bytes(), before.output_bytes()) << i;
+  }
+}
+
+TEST(ModelGraphTest, AHeadAloneMakesNoGradientOfItsInput) {
+  const v1::LayerCost head = BuildModelGraph(FrozenSpec("[\"transformer.*\"]"))->layers(14).cost();
+  const v1::LayerCost whole = BuildModelGraph(FrozenSpec("[]"))->layers(14).cost();
+  EXPECT_EQ(head.forward_flops(), whole.forward_flops() / 2);
+  EXPECT_EQ(head.backward_weight_flops(), whole.backward_weight_flops());
+  EXPECT_EQ(head.saved_bytes(), 0u);
+}
+
+TEST(ModelGraphTest, RefusesFrozenLayersThatAreNotResolved) {
+  v1::JobSpec spec = Gpt2Spec();
+  spec.mutable_model()->add_frozen_layers("transformer.h.1");
+  spec.mutable_model()->add_frozen_layers("transformer.h.0");
+  EXPECT_FALSE(BuildModelGraph(spec).ok());
+  spec.mutable_model()->clear_frozen_layers();
+  for (const std::string& name : LayerNames(spec.model().config())) spec.mutable_model()->add_frozen_layers(name);
+  EXPECT_FALSE(BuildModelGraph(spec).ok());
+}
+
 TEST(ModelGraphTest, RefusesSizesThatNoMemoryHolds) {
   const auto refuses = [](const std::vector<SpecOverride>& overrides) {
     std::vector<SpecError> errors;

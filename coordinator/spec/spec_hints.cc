@@ -97,6 +97,9 @@ constexpr ForeignName kForeignNames[] = {
     {"num_heads", "model.config.num_attention_heads"},
     {"n_positions", "model.config.max_position_embeddings"},
     {"n_ctx", "model.config.max_position_embeddings"},
+    {"freeze_layers", "model.frozen_layers"},
+    {"freeze_trainable_layers", "model.frozen_layers"},
+    {"unfrozen_parameters", "model.frozen_layers"},
     {"initializer_range", "model.init.std"},
     {"init_method_std", "model.init.std"},
 };

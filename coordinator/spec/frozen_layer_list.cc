@@ -1,0 +1,241 @@
+#include "coordinator/spec/frozen_layer_list.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "common/quoted.h"
+#include "coordinator/spec/job_spec_rules.h"
+#include "coordinator/spec/job_spec_schema.h"
+#include "coordinator/spec/model_graph.h"
+#include "coordinator/spec/spec_hints.h"
+#include "coordinator/spec/spec_values.h"
+
+namespace stagecoach {
+namespace {
+
+constexpr char kPath[] = "model.frozen_layers";
+constexpr char kBlockPrefix[] = "transformer.h.";
+constexpr size_t kMaxEntries = 4100;  // as many as a model may have layers
+constexpr size_t kMaxEntryBytes = 128;
+
+std::string PathOfEntry(size_t index) { return absl::StrCat(kPath, "[", index, "]"); }
+
+// Whether the whole name is like the pattern, in which * stands for any characters or none.
+bool MatchesPattern(absl::string_view pattern, absl::string_view name) {
+  size_t at = 0;
+  size_t of_name = 0;
+  size_t star = absl::string_view::npos;
+  size_t taken_by_star = 0;
+  while (of_name < name.size()) {
+    if (at < pattern.size() && pattern[at] == '*') {
+      star = at++;
+      taken_by_star = of_name;
+    } else if (at < pattern.size() && pattern[at] == name[of_name]) {
+      ++at;
+      ++of_name;
+    } else if (star != absl::string_view::npos) {
+      at = star + 1;
+      of_name = ++taken_by_star;
+    } else {
+      return false;
+    }
+  }
+  return pattern.find_first_not_of('*', at) == absl::string_view::npos;
+}
+
+// Of "transformer.h.2-5".
+struct BlockRange {
+  uint32_t first = 0;
+  uint32_t last = 0;
+};
+
+std::optional<BlockRange> RangeOf(absl::string_view entry) {
+  if (!absl::StartsWith(entry, kBlockPrefix)) return std::nullopt;
+  const absl::string_view numbers = entry.substr(sizeof(kBlockPrefix) - 1);
+  const size_t dash = numbers.find('-');
+  if (dash == absl::string_view::npos) return std::nullopt;
+  BlockRange range;
+  const auto is_number = [](absl::string_view text, uint32_t& value) {
+    return !text.empty() && absl::ascii_isdigit(static_cast<unsigned char>(text[0])) && absl::SimpleAtoi(text, &value);
+  };
+  if (!is_number(numbers.substr(0, dash), range.first) || !is_number(numbers.substr(dash + 1), range.last)) {
+    return std::nullopt;
+  }
+  return range;
+}
+
+class FrozenLayerResolver {
+ public:
+  FrozenLayerResolver(const SpecNode& root, v1::JobSpec& spec, SpecProblems& problems)
+      : node_(FindValueOrSection(root, kPath)),
+        spec_(spec),
+        problems_(problems),
+        names_(LayerNames(spec.model().config())),
+        entry_of_layer_(names_.size()) {
+    for (size_t layer = 0; layer < names_.size(); ++layer) layer_of_name_.emplace(names_[layer], layer);
+  }
+
+  void Resolve() {
+    for (int i = 0; i < spec_.model().frozen_layers_size(); ++i) AddEntry(static_cast<size_t>(i));
+    if (!problems_.IsSound(kPath)) return;
+    CheckSomethingIsTrained();
+    CheckTie();
+    spec_.mutable_model()->clear_frozen_layers();
+    for (size_t layer = 0; layer < names_.size(); ++layer) {
+      if (IsFrozen(layer)) spec_.mutable_model()->add_frozen_layers(names_[layer]);
+    }
+  }
+
+ private:
+  bool IsFrozen(size_t layer) const { return entry_of_layer_[layer].has_value(); }
+
+  void AddProblem(size_t entry, absl::string_view message, absl::string_view hint = "") {
+    const bool has_node = node_.kind == SpecNode::Kind::kSequence && entry < node_.children.size();
+    problems_.Add(has_node ? node_.children[entry] : node_, PathOfEntry(entry), message, hint);
+  }
+
+  void AddEntry(size_t index) {
+    const std::string& entry = spec_.model().frozen_layers(static_cast<int>(index));
+    const bool is_pattern = absl::StrContains(entry, '*');
+    const std::optional<BlockRange> range = RangeOf(entry);
+    if (range.has_value() && range->last < range->first) {
+      return AddProblem(index, absl::StrCat(Quoted(entry), " ends before it begins"));
+    }
+    std::vector<size_t> layers;
+    if (is_pattern) {
+      layers = LayersLike(entry);
+    } else if (range.has_value()) {
+      layers = LayersOf(*range);
+    } else if (const auto found = layer_of_name_.find(entry); found != layer_of_name_.end()) {
+      layers = {found->second};
+    }
+    if (layers.empty()) {
+      return AddProblem(index,
+                        absl::StrCat(Quoted(entry), is_pattern ? " matches no layer" : " is no layer of the model"),
+                        is_pattern ? LayersText() : HintFor(entry));
+    }
+    for (const size_t layer : layers) {
+      if (!Freeze(layer, index)) return;
+    }
+  }
+
+  std::vector<size_t> LayersLike(const std::string& pattern) const {
+    std::vector<size_t> layers;
+    for (size_t layer = 0; layer < names_.size(); ++layer) {
+      if (MatchesPattern(pattern, names_[layer])) layers.push_back(layer);
+    }
+    return layers;
+  }
+
+  // None when one of them is not there.
+  std::vector<size_t> LayersOf(const BlockRange& range) const {
+    if (range.last >= spec_.model().config().num_hidden_layers()) return {};
+    std::vector<size_t> layers;
+    for (uint32_t block = range.first; block <= range.last; ++block) {
+      layers.push_back(layer_of_name_.at(absl::StrCat(kBlockPrefix, block)));
+    }
+    return layers;
+  }
+
+  bool Freeze(size_t layer, size_t entry) {
+    if (!IsFrozen(layer)) {
+      entry_of_layer_[layer] = entry;
+      return true;
+    }
+    AddProblem(entry, absl::StrCat(names_[layer], " is frozen by ", PathOfEntry(*entry_of_layer_[layer]), " already"),
+               "name every layer once");
+    return false;
+  }
+
+  std::string LayersText() const {
+    const uint64_t num_blocks = spec_.model().config().num_hidden_layers();
+    return absl::StrCat("the layers are ", names_.front(), ", ", kBlockPrefix, "0 to ", kBlockPrefix, num_blocks - 1,
+                        ", ", names_[names_.size() - 2], " and ", names_.back());
+  }
+
+  // A tensor's name has its layer's in front.
+  std::string HintFor(const std::string& entry) const {
+    for (const std::string& name : names_) {
+      if (absl::StartsWith(entry, absl::StrCat(name, "."))) {
+        return absl::StrCat("layers are frozen whole; did you mean ", name, "?");
+      }
+    }
+    if (absl::StartsWith(entry, kBlockPrefix)) return LayersText();
+    const std::string hint = HintFromCandidates(entry, std::vector<absl::string_view>(names_.begin(), names_.end()));
+    return hint.empty() ? LayersText() : hint;
+  }
+
+  void CheckSomethingIsTrained() {
+    const bool all = std::all_of(entry_of_layer_.begin(), entry_of_layer_.end(),
+                                 [](const std::optional<size_t>& entry) { return entry.has_value(); });
+    if (all) problems_.Add(node_, kPath, "every layer is frozen, and nothing is left to train");
+  }
+
+  void CheckTie() {
+    const size_t embedding = 0;
+    const size_t head = names_.size() - 1;
+    if (!spec_.model().config().tie_word_embeddings() || IsFrozen(embedding) == IsFrozen(head)) return;
+    const size_t frozen = IsFrozen(embedding) ? embedding : head;
+    problems_.Add(node_, kPath,
+                  absl::StrCat(names_[frozen], " is frozen and ", names_[frozen == head ? embedding : head],
+                               " is not, and model.config.tie_word_embeddings makes one tensor of their matrices"),
+                  "freeze both, or set model.config.tie_word_embeddings to false");
+  }
+
+  const SpecNode& node_;
+  v1::JobSpec& spec_;
+  SpecProblems& problems_;
+  const std::vector<std::string> names_;
+  std::map<std::string, size_t> layer_of_name_;
+  std::vector<std::optional<size_t>> entry_of_layer_;  // the entry that freezes it
+};
+
+}  // namespace
+
+void ParseFrozenLayers(const SpecNode& node, absl::string_view path, v1::JobSpec& spec, SpecProblems& problems) {
+  if (node.kind != SpecNode::Kind::kSequence) {
+    problems.Add(node, path, absl::StrCat("expected a list of layers, got ", DescribeKind(node)),
+                 "write [transformer.wte, transformer.h.0-5]");
+    return;
+  }
+  if (node.children.size() > kMaxEntries) {
+    problems.Add(node, path, absl::StrCat(node.children.size(), " entries; at most ", kMaxEntries),
+                 "write transformer.h.0-5, or use *");
+    return;
+  }
+  for (size_t i = 0; i < node.children.size(); ++i) {
+    const std::optional<std::string> entry = ReadText(node.children[i], PathOfEntry(i), problems);
+    if (!entry.has_value()) continue;
+    if (entry->empty() || entry->size() > kMaxEntryBytes) {
+      problems.Add(node.children[i], PathOfEntry(i),
+                   absl::StrCat("a layer's name has 1 to ", kMaxEntryBytes, " bytes"));
+      continue;
+    }
+    spec.mutable_model()->add_frozen_layers(*entry);
+  }
+}
+
+std::string PrintFrozenLayers(const v1::JobSpec& spec) {
+  return absl::StrCat(
+      "[",
+      absl::StrJoin(spec.model().frozen_layers(), ", ",
+                    [](std::string* out, const std::string& name) { absl::StrAppend(out, PrintText(name)); }),
+      "]");
+}
+
+void ResolveFrozenLayers(const SpecNode& root, v1::JobSpec& spec, SpecProblems& problems) {
+  if (spec.model().frozen_layers().empty()) return;
+  if (!problems.AreSound({kPath, "model.config.num_hidden_layers", "model.config.tie_word_embeddings"})) return;
+  FrozenLayerResolver(root, spec, problems).Resolve();
+}
+
+}  // namespace stagecoach
