@@ -35,7 +35,24 @@ absl::Status CheckPlan(const v1::ComputeTable& table, const v1::ModelGraph& grap
   return absl::OkStatus();
 }
 
-absl::Status CheckTable(const v1::ComputeTable& table, const v1::Plan& plan) {
+// What a stage does in the backward, its table's actions have; that they have all of it is left to the verifier.
+absl::Status CheckBackward(const v1::Action& action, const StageBackward& backward) {
+  const v1::ActionKind kind = action.kind();
+  const bool is_whole = kind == v1::ACTION_KIND_BACKWARD;
+  const bool makes_weight = is_whole || kind == v1::ACTION_KIND_BACKWARD_WEIGHT;
+  const bool makes_input = is_whole || kind == v1::ACTION_KIND_BACKWARD_INPUT || kind == v1::ACTION_KIND_RECOMPUTE;
+  if (makes_weight && !backward.weight) {
+    return absl::InvalidArgumentError(absl::StrCat(ActionText(action), ": every layer of its stage is frozen"));
+  }
+  if (makes_input && !backward.input) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(ActionText(action), ": every layer of its stage and below is frozen"));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status CheckTable(const v1::ComputeTable& table, const v1::Plan& plan,
+                        const std::vector<StageBackward>& backward) {
   constexpr uint64_t kMaxForwards = 1 << 19;  // each becomes up to ten instructions
   if (uint64_t{table.num_stages()} * table.num_micro_batches() > kMaxForwards) {
     return absl::InvalidArgumentError(absl::StrCat(table.num_stages(), " stages x ", table.num_micro_batches(),
@@ -55,6 +72,7 @@ absl::Status CheckTable(const v1::ComputeTable& table, const v1::Plan& plan) {
         return absl::InvalidArgumentError(
             absl::StrCat(ActionText(action), ": the plan of its stage has no layers to recompute"));
       }
+      STAGECOACH_RETURN_IF_ERROR(CheckBackward(action, backward[action.stage()]));
     }
   }
   return absl::OkStatus();
@@ -86,6 +104,21 @@ v1::ComputeTable ExpandTable(const v1::ComputeTable& table) {
   return expanded;
 }
 
+std::vector<StageBackward> BackwardOfPlan(const v1::ModelGraph& graph, const v1::Plan& plan) {
+  std::vector<StageBackward> backward;
+  for (const v1::StagePlan& stage : plan.stages()) {
+    backward.push_back(BackwardOfStage(graph, stage.first_layer(), stage.last_layer()));
+  }
+  return backward;
+}
+
+bool SomeStageRunsAhead(const LoweringContext& context) {
+  for (uint32_t stage = 0; stage < context.num_stages(); ++stage) {
+    if (context.RunsAhead(stage)) return true;
+  }
+  return false;
+}
+
 absl::StatusOr<Programs> LowerWith(const LoweringContext& context, ReceivePlacement placement, ChannelPlans& channels) {
   STAGECOACH_RETURN_IF_ERROR(PlaceReceives(context, placement, channels));
   Programs programs = EmitPrograms(context, channels);
@@ -106,20 +139,26 @@ absl::StatusOr<std::vector<v1::StageProgram>> Lower(const v1::ComputeTable& tabl
                                                     const v1::Plan& plan, const LoweringOptions& options) {
   if (options.credit_window == 0) return absl::InvalidArgumentError("a credit window has at least one slot");
   STAGECOACH_RETURN_IF_ERROR(CheckPlan(table, graph, plan));
-  STAGECOACH_RETURN_IF_ERROR(CheckTable(table, plan));
-  STAGECOACH_ASSIGN_OR_RETURN(const std::optional<TiedTensor> tie, FindTiedTensor(graph));
+  const std::vector<StageBackward> backward = BackwardOfPlan(graph, plan);
+  STAGECOACH_RETURN_IF_ERROR(CheckTable(table, plan, backward));
+  STAGECOACH_ASSIGN_OR_RETURN(const std::optional<TiedTensor> tie, FindTrainedTie(graph));
   const v1::ComputeTable expanded = ExpandTable(table);
   const LoweringContext context{.table = expanded,
                                 .graph = graph,
                                 .plan = plan,
                                 .options = options,
                                 .forward_only = IsForwardOnly(table),
-                                .tie = tie};
+                                .tie = tie,
+                                .backward = backward};
   STAGECOACH_ASSIGN_OR_RETURN(ChannelPlans channels, PlanChannels(context));
-  STAGECOACH_ASSIGN_OR_RETURN(Programs programs, LowerWith(context, ReceivePlacement::kPredicted, channels));
+  Programs programs;
   // A window smaller than what the prediction asks for may hold a receive back for too long.
-  if (!Ends(context, programs)) {
-    STAGECOACH_ASSIGN_OR_RETURN(programs, LowerWith(context, ReceivePlacement::kEarliest, channels));
+  for (const ReceivePlacement placement :
+       {ReceivePlacement::kPredicted, ReceivePlacement::kPredictedUnbounded, ReceivePlacement::kEarliest}) {
+    const bool is_as_before = placement == ReceivePlacement::kPredictedUnbounded && !SomeStageRunsAhead(context);
+    if (is_as_before) continue;
+    STAGECOACH_ASSIGN_OR_RETURN(programs, LowerWith(context, placement, channels));
+    if (Ends(context, programs)) break;
   }
   for (v1::StageProgram& program : programs) program.set_content_hash(ContentHash(program));
   return programs;

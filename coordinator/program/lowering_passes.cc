@@ -91,7 +91,7 @@ class ProgramWriter {
     if (is_forward && stage > 0) instruction.set_recv_channel(plans_.Activation(stage - 1).index_at_receiver);
     if (is_input && !is_last) instruction.set_recv_channel(plans_.Gradient(stage).index_at_receiver);
     if (is_forward && !is_last) WriteSend(plans_.Activation(stage), instruction);
-    if (is_input && stage > 0) WriteSend(plans_.Gradient(stage - 1), instruction);
+    if (is_input && context_.SendsGradient(stage)) WriteSend(plans_.Gradient(stage - 1), instruction);
     if (is_forward && is_last) Append(v1::ACTION_KIND_LOSS, stage, action.micro_batch(), program_);
   }
 

@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "common/frozen_layers.h"
 #include "coordinator/program/lowering.h"
 #include "coordinator/program/tied_tensor.h"
 #include "stagecoach/v1/plan.pb.h"
@@ -21,13 +22,19 @@ struct LoweringContext {
   const v1::Plan& plan;
   LoweringOptions options;
   bool forward_only = false;
-  std::optional<TiedTensor> tie = std::nullopt;
+  std::optional<TiedTensor> tie = std::nullopt;  // that is trained
+  std::vector<StageBackward> backward;           // [num_stages], of a training table
 
   uint32_t num_stages() const { return table.num_stages(); }
   bool IsLast(uint32_t stage) const { return stage + 1 == num_stages(); }
   const v1::StagePlan& StageAt(uint32_t stage) const { return plan.stages(static_cast<int>(stage)); }
   uint32_t WorkerOf(uint32_t stage) const { return StageAt(stage).worker_rank(); }
   bool Recomputes(uint32_t stage) const { return !StageAt(stage).recomputed_layers().empty(); }
+  bool HasInput(uint32_t stage) const { return !forward_only && backward[stage].input; }
+  bool HasWeight(uint32_t stage) const { return !forward_only && backward[stage].weight; }
+  bool SendsGradient(uint32_t stage) const { return !forward_only && backward[stage].sends_gradient; }
+  // Nothing that comes back holds its forwards up.
+  bool RunsAhead(uint32_t stage) const { return !forward_only && !backward[stage].input; }
   const v1::WorkerActions& RowOf(uint32_t worker) const { return table.workers(static_cast<int>(worker)); }
   uint32_t StageOfLayer(uint32_t layer) const;
 };
@@ -38,6 +45,7 @@ struct ChannelPlan {
   uint32_t index_at_sender = 0;       // in the program's channels
   uint32_t index_at_receiver = 0;     // likewise
   uint32_t num_send_slots = 0;        // buffers at the sender
+  uint32_t window = UINT32_MAX;       // posts that may be outstanding
   std::vector<uint32_t> order;        // micro-batches, as sent: entry n is transfer n
   std::vector<uint32_t> producer;     // [n] index in the sender's row of the action that makes it
   std::vector<uint32_t> consumer;     // [n] index in the receiver's row of the action that reads it
@@ -50,10 +58,11 @@ struct ChannelPlan {
 struct ChannelPlans {
   std::vector<ChannelPlan> channels;
   uint32_t num_cuts = 0;
+  uint32_t first_gradient = 0;  // the lowest stage that a gradient comes to: no cut below it has one
   bool has_tie = false;
 
   ChannelPlan& Activation(uint32_t from_stage) { return channels[from_stage]; }
-  ChannelPlan& Gradient(uint32_t to_stage) { return channels[num_cuts + to_stage]; }
+  ChannelPlan& Gradient(uint32_t to_stage) { return channels[num_cuts + to_stage - first_gradient]; }
   // From the stage of the tie's owner, or from that of its later use.
   ChannelPlan& Tie(bool from_lower) { return channels[channels.size() - (from_lower ? 2 : 1)]; }
 };
@@ -66,8 +75,10 @@ using Programs = std::vector<v1::StageProgram>;  // by worker rank
 absl::StatusOr<ChannelPlans> PlanChannels(const LoweringContext& context);
 // post_before, the number of slots and of send slots. INVALID_ARGUMENT: the table cannot run.
 enum class ReceivePlacement {
-  kPredicted,  // just before the simulator says that the sender issues the transfer
-  kEarliest,   // as soon as the credit window allows
+  kPredicted,  // just before the simulator says that the sender issues the transfer, a few at most from a stage
+               // that would run ahead for ever
+  kPredictedUnbounded,  // without that exception
+  kEarliest,            // as soon as the credit window allows
 };
 absl::Status PlaceReceives(const LoweringContext& context, ReceivePlacement placement, ChannelPlans& channels);
 // Programs without slots: channels, and instructions in their order.

@@ -9,17 +9,22 @@ namespace {
 
 struct Shape {
   uint32_t num_stages = 1;
-  bool forward_only = true;
   std::set<uint32_t> recomputing = {};  // stages
+  std::set<uint32_t> with_input = {};   // that have an I or B
+  std::set<uint32_t> with_weight = {};  // that have a W or B
 };
 
 Shape ShapeOf(const Timeline& timeline) {
   Shape shape;
   for (const std::vector<TimedAction>& row : timeline.workers) {
     for (const TimedAction& timed : row) {
-      shape.num_stages = std::max(shape.num_stages, timed.action.stage() + 1);
-      shape.forward_only &= timed.action.kind() == v1::ACTION_KIND_FORWARD;
-      if (timed.action.kind() == v1::ACTION_KIND_RECOMPUTE) shape.recomputing.insert(timed.action.stage());
+      const uint32_t stage = timed.action.stage();
+      const v1::ActionKind kind = timed.action.kind();
+      const bool is_whole = kind == v1::ACTION_KIND_BACKWARD;
+      shape.num_stages = std::max(shape.num_stages, stage + 1);
+      if (kind == v1::ACTION_KIND_RECOMPUTE) shape.recomputing.insert(stage);
+      if (is_whole || kind == v1::ACTION_KIND_BACKWARD_INPUT) shape.with_input.insert(stage);
+      if (is_whole || kind == v1::ACTION_KIND_BACKWARD_WEIGHT) shape.with_weight.insert(stage);
     }
   }
   return shape;
@@ -43,14 +48,17 @@ std::vector<std::vector<MemoryPoint>> MemoryCurves(const Timeline& timeline) {
     };
     for (const TimedAction& timed : row) {
       const v1::ActionKind kind = timed.action.kind();
+      const uint32_t stage = timed.action.stage();
       const bool is_forward = kind == v1::ACTION_KIND_FORWARD;
+      const bool is_input = kind == v1::ACTION_KIND_BACKWARD_INPUT;
+      const bool has_weight = shape.with_weight.contains(stage);
       const bool makes_activations = is_forward || kind == v1::ACTION_KIND_RECOMPUTE;
-      const bool keeps_nothing =
-          is_forward && (shape.forward_only || shape.recomputing.count(timed.action.stage()) > 0);
-      const bool ends_micro_batch = kind == v1::ACTION_KIND_BACKWARD_WEIGHT || kind == v1::ACTION_KIND_BACKWARD;
-      const bool makes_pending = kind == v1::ACTION_KIND_BACKWARD_INPUT || kind == v1::ACTION_KIND_BACKWARD;
+      const bool keeps_nothing = is_forward && (!shape.with_input.contains(stage) || shape.recomputing.contains(stage));
+      const bool ends_pending = kind == v1::ACTION_KIND_BACKWARD_WEIGHT || kind == v1::ACTION_KIND_BACKWARD;
+      const bool ends_micro_batch = ends_pending || (is_input && !has_weight);
+      const bool makes_pending = kind == v1::ACTION_KIND_BACKWARD || (is_input && has_weight);
       change(timed.start, makes_activations ? 1 : 0, makes_pending ? 1 : 0);
-      change(timed.end, ends_micro_batch || keeps_nothing ? -1 : 0, ends_micro_batch ? -1 : 0);
+      change(timed.end, ends_micro_batch || keeps_nothing ? -1 : 0, ends_pending ? -1 : 0);
     }
   }
   return curves;

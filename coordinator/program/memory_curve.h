@@ -10,8 +10,9 @@ namespace stagecoach {
 // What a worker holds from this time on, in micro-batches on one full stage (1 / num_workers of the model).
 struct MemoryPoint {
   double seconds = 0;
-  // From the start of F to the end of W; in an evaluation to the end of F. Where a stage recomputes: from the start to
-  // the end of F, and from the start of R to the end of W; the inputs that stay between are not counted.
+  // From the start of F to the end of W; of a stage without W to the end of I, and of one without either, as all are in
+  // an evaluation, to the end of F. Where a stage recomputes: from the start to the end of F, and from the start of R
+  // to the end of W; the inputs that stay between are not counted.
   double activations = 0;
   double pending_weight = 0;  // inputs of weight gradients: from the start of I to the end of W
 };

@@ -109,6 +109,7 @@ absl::Status ParseStageLine(TextLine& line, v1::StageProgram& program) {
   STAGECOACH_ASSIGN_OR_RETURN(const auto layers, ParsePair(line, "layers", "..", std::numeric_limits<uint32_t>::max()));
   stage.set_first_layer(static_cast<uint32_t>(layers.first));
   stage.set_last_layer(static_cast<uint32_t>(layers.second));
+  stage.set_frozen_below(line.TakeIf("frozen_below"));
   for (const auto& [label, slots] :
        {std::pair("load", stage.mutable_load()), std::pair("saved", stage.mutable_saved()),
         std::pair("shared", stage.mutable_shared()), std::pair("pending", stage.mutable_pending()),

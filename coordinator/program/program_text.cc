@@ -47,6 +47,7 @@ std::string ChannelLine(const v1::StageProgram& program, int index) {
 
 std::string StageLine(const v1::StageSlots& stage) {
   std::string text = absl::StrCat("stage ", stage.stage(), " layers ", stage.first_layer(), "..", stage.last_layer());
+  if (stage.frozen_below()) absl::StrAppend(&text, " frozen_below");
   AppendSlots("load", stage.load(), text);
   AppendSlots("saved", stage.saved(), text);
   AppendSlots("shared", stage.shared(), text);

@@ -11,6 +11,7 @@
 #include "common/status_macros.h"
 #include "coordinator/program/memory_curve.h"
 #include "coordinator/schedule/compute_table.h"
+#include "coordinator/schedule/pruned_table.h"
 
 namespace stagecoach {
 namespace {
@@ -35,8 +36,9 @@ class TableClock {
  private:
   using Ends = std::vector<std::optional<double>>;
   struct RowTraits {
-    bool has_backward = false;
-    bool splits_backward = false;  // a W stands apart from its I
+    uint32_t lowest_input = 0;          // the lowest stage that has an I or B; num_stages: none has
+    bool splits_backward = false;       // a W stands apart from its I
+    std::vector<bool> has_weight = {};  // [num_stages]
   };
 
   Ends ActionsOfAKind() const { return Ends(size_t{table_.num_stages()} * table_.num_micro_batches()); }
@@ -197,27 +199,40 @@ std::vector<double> TableClock::Heads() const {
   return head;
 }
 
-// From the end of each stage's last I or B (of its last F, without backwards) to the end of all.
+// From the end of each stage's last I or B to the end of all; of the last F of stages without either, that is up to the
+// last stage, and down again as far as gradients go.
 std::vector<double> TableClock::Tails(const RowTraits& traits) const {
   const uint32_t num_stages = table_.num_stages();
+  const uint32_t lowest = traits.lowest_input;
   std::vector<double> tail(num_stages);
-  for (uint32_t s = num_stages - 1; !traits.has_backward && s > 0; --s) {
-    tail[s - 1] = tail[s] + HopSeconds(s - 1) + CostOf(s).forward;
-  }
-  for (uint32_t s = 1; traits.has_backward && s < num_stages; ++s) {
+  for (uint32_t s = lowest + 1; s < num_stages; ++s) {
     const StageCost below = CostOf(s - 1);
     tail[s] = tail[s - 1] + HopSeconds(s - 1) + below.backward_input;
-    // A W that stands apart may run while the gradient travels on; only that of stage 0 comes after the last I.
-    if (!traits.splits_backward || s == 1) tail[s] += below.backward_weight;
+    // A W that stands apart may run while the gradient travels on; only that of the lowest comes after the last I.
+    if (!traits.splits_backward || s == lowest + 1) tail[s] += traits.has_weight[s - 1] ? below.backward_weight : 0;
+  }
+  double after_forward = 0;
+  if (lowest < num_stages) {
+    const StageCost last = CostOf(num_stages - 1);
+    after_forward = last.backward_input + tail[num_stages - 1];
+    if (!traits.splits_backward && traits.has_weight[num_stages - 1]) after_forward += last.backward_weight;
+  }
+  for (uint32_t s = num_stages - 1; s > 0; --s) {
+    after_forward += HopSeconds(s - 1) + CostOf(s).forward;
+    if (s - 1 < lowest) tail[s - 1] = after_forward;
   }
   return tail;
 }
 
 TableClock::RowTraits TableClock::TraitsOfRows() const {
-  RowTraits traits;
+  RowTraits traits{.lowest_input = table_.num_stages()};
+  const std::vector<StageBackward> backward = BackwardOfTable(table_);
+  for (uint32_t stage = table_.num_stages(); stage-- > 0;) {
+    if (backward[stage].input) traits.lowest_input = stage;
+  }
+  for (const StageBackward& stage : backward) traits.has_weight.push_back(stage.weight);
   for (const v1::WorkerActions& row : table_.workers()) {
     for (const v1::Action& action : row.actions()) {
-      traits.has_backward |= action.kind() != v1::ACTION_KIND_FORWARD;
       traits.splits_backward |= action.kind() == v1::ACTION_KIND_BACKWARD_WEIGHT;
     }
   }

@@ -198,6 +198,9 @@ class SlotAssignment {
   absl::Status AssignRecomputation(v1::Instruction& instruction);
   absl::Status AssignBackwardInput(v1::Instruction& instruction);
   absl::Status AssignBackwardWeight(v1::Instruction& instruction);
+  void LendRecomputed(v1::Instruction& forward);
+  // What waits there is for W. An evaluation's F makes its front.
+  bool UsesPending(uint32_t stage) const { return context_.backward[stage].weight; }
   void UseScratch() { first_scratch_ = std::min(first_scratch_, at_), last_scratch_ = at_; }
   void WriteTo(uint32_t channel, v1::Instruction& instruction);
   absl::Status ReadFrom(uint32_t channel, v1::Instruction& instruction);
@@ -282,22 +285,28 @@ absl::Status SlotAssignment::AssignForward(v1::Instruction& instruction) {
   instruction.set_load_slot(load.Find(micro_batch));
   instruction.set_saved_slot(saved.Acquire(micro_batch, at_));
   instruction.set_shared_slot(shared.Acquire(micro_batch, at_));
-  if (context_.Recomputes(stage)) {
-    // Nobody reads what F leaves there: R makes it again.
-    SlotUser& pending = Slots(stage, kPending);
-    SlotUser& recomputed = Slots(stage, kRecomputed);
-    instruction.set_pending_slot(pending.AcquireFront(micro_batch, at_, UsersOf(stage).remade_bytes));
-    instruction.set_recomputed_slot(recomputed.Acquire(micro_batch, at_));
-    pending.Release(micro_batch, at_);
-    recomputed.Release(micro_batch, at_);
-  }
-  if (context_.forward_only) {
+  if (context_.Recomputes(stage)) LendRecomputed(instruction);
+  if (!context_.HasInput(stage)) {
     saved.Release(micro_batch, at_);
     shared.Release(micro_batch, at_);
   }
   // Tokens are copied by F; labels are read again by W.
-  if (context_.forward_only || !context_.IsLast(stage)) load.Release(micro_batch, at_);
+  if (!context_.IsLast(stage) || !context_.HasWeight(stage)) load.Release(micro_batch, at_);
   return stage > 0 ? ReadFrom(instruction.recv_channel(), instruction) : absl::OkStatus();
+}
+
+// Nobody reads what F leaves there: R makes it again.
+void SlotAssignment::LendRecomputed(v1::Instruction& forward) {
+  const uint32_t stage = forward.action().stage();
+  const uint32_t micro_batch = forward.action().micro_batch();
+  SlotUser& recomputed = Slots(stage, kRecomputed);
+  forward.set_recomputed_slot(recomputed.Acquire(micro_batch, at_));
+  if (UsesPending(stage)) {
+    SlotUser& pending = Slots(stage, kPending);
+    forward.set_pending_slot(pending.AcquireFront(micro_batch, at_, UsersOf(stage).remade_bytes));
+    pending.Release(micro_batch, at_);
+  }
+  recomputed.Release(micro_batch, at_);
 }
 
 absl::Status SlotAssignment::AssignRecomputation(v1::Instruction& instruction) {
@@ -311,7 +320,7 @@ absl::Status SlotAssignment::AssignRecomputation(v1::Instruction& instruction) {
     return absl::InvalidArgumentError(absl::StrCat(
         ActionText(instruction.action()), " does not come between the forward and the backward of its micro-batch"));
   }
-  instruction.set_pending_slot(Slots(stage, kPending).Acquire(micro_batch, at_));
+  if (UsesPending(stage)) instruction.set_pending_slot(Slots(stage, kPending).Acquire(micro_batch, at_));
   instruction.set_recomputed_slot(recomputed.Acquire(micro_batch, at_));
   return absl::OkStatus();
 }
@@ -320,7 +329,7 @@ absl::Status SlotAssignment::AssignBackwardInput(v1::Instruction& instruction) {
   const uint32_t stage = instruction.action().stage();
   const uint32_t micro_batch = instruction.action().micro_batch();
   UseScratch();
-  if (stage > 0) WriteTo(instruction.send_channel(), instruction);
+  if (context_.SendsGradient(stage)) WriteTo(instruction.send_channel(), instruction);
   if (context_.Recomputes(stage)) {
     instruction.set_pending_slot(Slots(stage, kPending).Find(micro_batch));
     instruction.set_recomputed_slot(Slots(stage, kRecomputed).Release(micro_batch, at_));
@@ -328,11 +337,12 @@ absl::Status SlotAssignment::AssignBackwardInput(v1::Instruction& instruction) {
       return absl::InvalidArgumentError(
           absl::StrCat(ActionText(instruction.action()), " does not come after the R of its micro-batch"));
     }
-  } else {
+  } else if (UsesPending(stage)) {
     instruction.set_pending_slot(Slots(stage, kPending).Acquire(micro_batch, at_));
   }
   instruction.set_saved_slot(Slots(stage, kSaved).Release(micro_batch, at_));
-  instruction.set_shared_slot(Slots(stage, kShared).Find(micro_batch));
+  SlotUser& shared = Slots(stage, kShared);
+  instruction.set_shared_slot(context_.HasWeight(stage) ? shared.Find(micro_batch) : shared.Release(micro_batch, at_));
   if (instruction.saved_slot() == SlotUser::kNone || instruction.shared_slot() == SlotUser::kNone) {
     return absl::InvalidArgumentError(
         absl::StrCat(ActionText(instruction.action()), " does not come after the forward of its micro-batch"));
@@ -368,6 +378,7 @@ absl::Status SlotAssignment::WriteLayout() {
     users.lifetimes[kPending].WriteSlots(*slots.mutable_pending());
     users.lifetimes[kRecomputed].WriteSlots(*slots.mutable_recomputed());
     *slots.mutable_recomputed_layers() = context_.StageAt(users.stage).recomputed_layers();
+    slots.set_frozen_below(users.stage > 0 && !context_.backward[users.stage].sends_gradient);
   }
   for (size_t i = 0; i < channels_.size(); ++i) {
     const ChannelUsers& users = channels_[i];

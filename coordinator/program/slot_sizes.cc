@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/frozen_layers.h"
 #include "common/memory_layout.h"
 
 namespace stagecoach {
@@ -15,8 +16,9 @@ SlotSizes SlotSizesOf(const v1::ModelGraph& graph, const StageLayers& layers, bo
     const bool is_recomputed = std::binary_search(layers.recomputed.begin(), layers.recomputed.end(), layer);
     (is_recomputed ? sizes.recomputed : sizes.saved) += AlignUp(cost.saved_bytes());
     (is_recomputed ? sizes.remade : sizes.shared) += AlignUp(cost.shared_bytes());
-    sizes.shared += AlignUp(cost.input_bytes());
-    sizes.pending += AlignUp(cost.output_bytes()) + AlignUp(cost.pending_bytes());
+    const LayerRole role = RoleOf(graph, layer);
+    if (KeepsInput(role)) sizes.shared += AlignUp(cost.input_bytes());
+    if (KeepsOutputGradient(role)) sizes.pending += AlignUp(cost.output_bytes()) + AlignUp(cost.pending_bytes());
     sizes.scratch = std::max(sizes.scratch, AlignUp(cost.scratch_bytes()));
   }
   sizes.pending = sizes.remade + (forward_only ? 0 : sizes.pending);

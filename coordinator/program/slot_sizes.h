@@ -14,9 +14,10 @@ namespace stagecoach {
 struct SlotSizes {
   uint64_t load = 0;     // tokens, then labels; both have room on either stage that loads
   uint64_t saved = 0;    // saved region of every layer but the recomputed ones
-  uint64_t shared = 0;   // input of every layer, and shared region of every one but the recomputed ones
+  uint64_t shared = 0;   // input of every layer that keeps it, and shared region of every one but the recomputed ones
   uint64_t remade = 0;   // shared region of every recomputed layer: the front of a pending slot, which F and R write
-  uint64_t pending = 0;  // that, then output gradient and pending region of every layer; that alone when forward-only
+  uint64_t pending = 0;  // that, then output gradient and pending region of every trained layer; that alone when
+                         // forward-only
   uint64_t recomputed = 0;  // saved region of every recomputed layer
   uint64_t scratch = 0;     // of the layer that needs most
 };

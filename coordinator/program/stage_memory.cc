@@ -14,13 +14,25 @@ StageElements ElementsOfStage(const v1::ModelGraph& graph, uint32_t first_layer,
   StageElements elements;
   std::set<std::string> names;
   for (uint32_t layer = first_layer; layer <= last_layer; ++layer) {
-    for (const v1::ParameterSpec& parameter : graph.layers(static_cast<int>(layer)).parameters()) {
-      elements.accumulators += NumElements(parameter);
-      if (names.insert(parameter.name()).second) elements.values += NumElements(parameter);
-      if (!parameter.has_tied_to_layer()) elements.owned_values += NumElements(parameter);
+    const v1::LayerSpec& spec = graph.layers(static_cast<int>(layer));
+    for (const v1::ParameterSpec& parameter : spec.parameters()) {
+      const uint64_t count = NumElements(parameter);
+      const uint64_t trained = spec.frozen() ? 0 : count;
+      elements.accumulators += trained;
+      if (names.insert(parameter.name()).second) {
+        elements.values += count;
+        elements.trained_values += trained;
+      }
+      if (parameter.has_tied_to_layer()) continue;
+      elements.owned_values += count;
+      elements.owned_trained_values += trained;
     }
   }
   return elements;
+}
+
+uint64_t SnapshotBytes(const StageElements& elements, const StateOptions& state) {
+  return elements.owned_values * kParameterBytes + elements.owned_trained_values * state.optimizer_bytes_per_element;
 }
 
 void FillStageMemory(const v1::ModelGraph& graph, std::span<const v1::StageProgram> programs,
@@ -42,10 +54,8 @@ void FillStageMemory(const v1::ModelGraph& graph, std::span<const v1::StageProgr
     stage_plan.set_parameters(elements.values);
     memory.set_parameters(elements.values * kParameterBytes);
     memory.set_gradients(elements.accumulators * kParameterBytes);
-    memory.set_optimizer(elements.values * state.optimizer_bytes_per_element);
-    if (state.takes_snapshots) {
-      memory.set_snapshot(elements.owned_values * (kParameterBytes + state.optimizer_bytes_per_element));
-    }
+    memory.set_optimizer(elements.trained_values * state.optimizer_bytes_per_element);
+    if (state.takes_snapshots) memory.set_snapshot(SnapshotBytes(elements, state));
     memory.set_total(memory.parameters() + memory.gradients() + memory.optimizer() + memory.snapshot() +
                      memory.activations() + memory.pending_weight() + memory.receive() + memory.scratch());
   }

@@ -10,10 +10,12 @@
 namespace stagecoach {
 
 // Elements that a stage holds, and elements of its gradient accumulators: one value for each tensor, one accumulator
-// for each use. A tied copy whose owner is on a lower stage is held and not owned.
+// for each use. A tied copy whose owner is on a lower stage is held and not owned. Frozen layers have values alone.
 struct StageElements {
   uint64_t values = 0;
   uint64_t owned_values = 0;
+  uint64_t trained_values = 0;        // of `values`, those that have optimizer state
+  uint64_t owned_trained_values = 0;  // likewise of `owned_values`
   uint64_t accumulators = 0;
 };
 StageElements ElementsOfStage(const v1::ModelGraph& graph, uint32_t first_layer, uint32_t last_layer);
@@ -23,6 +25,9 @@ struct StateOptions {
   uint64_t optimizer_bytes_per_element = 0;
   bool takes_snapshots = false;  // of parameters and optimizer state, as far as they are owned: see TakesSnapshots
 };
+
+// Of the copy that a snapshot is: of what the stage owns.
+uint64_t SnapshotBytes(const StageElements& elements, const StateOptions& state);
 
 // Fills parameters and memory_bytes of every stage. The kinds are those of the training programs, see ShareArena;
 // `evaluation_programs` (may be empty) run in the same arenas, and what they need beyond it is counted as scratch of

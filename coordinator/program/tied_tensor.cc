@@ -36,9 +36,23 @@ absl::StatusOr<std::optional<TiedTensor>> FindTiedTensor(const v1::ModelGraph& g
         return absl::InvalidArgumentError(absl::StrCat("layers ", tied->later_layer, " and ", layer,
                                                        " both use tied tensors; one later use is possible"));
       }
-      tied = {parameter.name(), owner, static_cast<uint32_t>(layer), NumElements(parameter) * kParameterBytes};
+      if (graph.layers(static_cast<int>(owner)).frozen() != graph.layers(layer).frozen()) {
+        return absl::InvalidArgumentError(absl::StrCat("layers ", owner, " and ", layer, " use ", parameter.name(),
+                                                       ", and one of them is frozen: freeze both or neither"));
+      }
+      tied = {.name = parameter.name(),
+              .owner_layer = owner,
+              .later_layer = static_cast<uint32_t>(layer),
+              .bytes = NumElements(parameter) * kParameterBytes,
+              .is_trained = !graph.layers(layer).frozen()};
     }
   }
+  return tied;
+}
+
+absl::StatusOr<std::optional<TiedTensor>> FindTrainedTie(const v1::ModelGraph& graph) {
+  absl::StatusOr<std::optional<TiedTensor>> tied = FindTiedTensor(graph);
+  if (tied.ok() && tied->has_value() && !(*tied)->is_trained) return std::nullopt;
   return tied;
 }
 

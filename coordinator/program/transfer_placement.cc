@@ -18,6 +18,9 @@ namespace {
 constexpr uint32_t kSendSlots = 2;
 // Of receives that are posted as early as they can be.
 constexpr uint32_t kMaxEarlyPosts = 4;
+// Of receives from a stage that has no backward, whose sender would otherwise fill as many buffers as there are
+// micro-batches: the partitioner reckons with as many.
+constexpr uint32_t kMaxAheadPosts = 4;
 
 v1::ChannelSpec MakeChannel(const LoweringContext& context, v1::ChannelKind kind, uint32_t from, uint32_t to) {
   v1::ChannelSpec channel;
@@ -51,6 +54,10 @@ absl::StatusOr<ChannelPlans> MakeChannels(const LoweringContext& context) {
   for (const v1::ChannelKind kind : {v1::CHANNEL_KIND_ACTIVATION, v1::CHANNEL_KIND_GRADIENT}) {
     if (context.forward_only && kind == v1::CHANNEL_KIND_GRADIENT) continue;
     for (uint32_t lower = 0; lower < plans.num_cuts; ++lower) {
+      if (kind == v1::CHANNEL_KIND_GRADIENT && !context.SendsGradient(lower + 1)) {
+        plans.first_gradient = lower + 1;
+        continue;
+      }
       STAGECOACH_ASSIGN_OR_RETURN(v1::ChannelSpec spec, MakeCutChannel(context, kind, lower));
       plans.channels.emplace_back().spec = std::move(spec);
     }
@@ -83,7 +90,8 @@ ChannelPlan* SendChannel(const LoweringContext& context, const v1::Action& actio
   if (action.kind() == v1::ACTION_KIND_FORWARD && !context.IsLast(action.stage())) {
     return &plans.Activation(action.stage());
   }
-  if (action.kind() == v1::ACTION_KIND_BACKWARD_INPUT && action.stage() > 0) return &plans.Gradient(action.stage() - 1);
+  const bool is_input = action.kind() == v1::ACTION_KIND_BACKWARD_INPUT;
+  if (is_input && context.SendsGradient(action.stage())) return &plans.Gradient(action.stage() - 1);
   return nullptr;
 }
 ChannelPlan* RecvChannel(const LoweringContext& context, const v1::Action& action, ChannelPlans& plans) {
@@ -137,11 +145,18 @@ uint32_t MostOutstanding(const ChannelPlan& channel) {
   return static_cast<uint32_t>(most);
 }
 
+uint32_t WindowOf(const LoweringContext& context, ReceivePlacement placement, uint32_t from_stage) {
+  uint32_t most = UINT32_MAX;
+  if (placement == ReceivePlacement::kEarliest) most = kMaxEarlyPosts;
+  if (placement == ReceivePlacement::kPredicted && context.RunsAhead(from_stage)) most = kMaxAheadPosts;
+  return std::min(context.options.credit_window, most);
+}
+
 // Moves the receives of a worker ahead of their prediction while that needs no more buffers than the worker has anyway:
 // workers are never as punctual as predicted, and a transfer cannot begin before its receive is posted.
 class ReceiveLead {
  public:
-  ReceiveLead(size_t num_actions, uint32_t window) : window_(window), num_held_(num_actions) {}
+  explicit ReceiveLead(size_t num_actions) : num_held_(num_actions) {}
 
   void Add(ChannelPlan& channel) {
     for (size_t n = 0; n < channel.post_before.size(); ++n) {
@@ -172,10 +187,10 @@ class ReceiveLead {
     const size_t n = receive.n;
     if (receive.post() == 0 || num_held_[receive.post() - 1] == most_held_) return false;
     const uint32_t post = receive.post() - 1;
-    return (n == 0 || channel.post_before[n - 1] <= post) && (n < window_ || channel.consumer[n - window_] < post);
+    return (n == 0 || channel.post_before[n - 1] <= post) &&
+           (n < channel.window || channel.consumer[n - channel.window] < post);
   }
 
-  const uint32_t window_;
   std::vector<Receive> receives_;
   std::vector<uint32_t> num_held_;  // by action of the row: receives that are posted and not read while it runs
   uint32_t most_held_ = 0;
@@ -184,7 +199,7 @@ class ReceiveLead {
 void AdvanceReceives(const LoweringContext& context, ChannelPlans& plans) {
   std::vector<ReceiveLead> leads;
   for (const v1::WorkerActions& row : context.table.workers()) {
-    leads.emplace_back(static_cast<size_t>(row.actions_size()), context.options.credit_window);
+    leads.emplace_back(static_cast<size_t>(row.actions_size()));
   }
   for (ChannelPlan& channel : plans.channels) {
     if (!channel.is_local()) leads[channel.spec.to_worker_rank()].Add(channel);
@@ -216,19 +231,19 @@ absl::StatusOr<ChannelPlans> PlanChannels(const LoweringContext& context) {
 }
 
 absl::Status PlaceReceives(const LoweringContext& context, ReceivePlacement placement, ChannelPlans& plans) {
-  const bool is_predicted = placement == ReceivePlacement::kPredicted;
+  const bool is_predicted = placement != ReceivePlacement::kEarliest;
   Timeline timeline;
   if (is_predicted) {
     STAGECOACH_ASSIGN_OR_RETURN(timeline, Simulate(context.table, ProblemOf(context)));
   }
   // Sums of the same times in another order differ in their last bits, and such a difference is no lateness.
   const double tolerance = 1e-9 * timeline.makespan;
-  const uint32_t window = std::min(context.options.credit_window, is_predicted ? UINT32_MAX : kMaxEarlyPosts);
   for (ChannelPlan& channel : plans.channels) {
     if (channel.is_local() || channel.spec.kind() == v1::CHANNEL_KIND_TIE) continue;
     channel.post_before.clear();
+    channel.window = WindowOf(context, placement, channel.spec.from_stage());
     for (size_t n = 0; n < channel.consumer.size(); ++n) {
-      uint32_t post = n < window ? 0 : channel.consumer[n - window] + 1;
+      uint32_t post = n < channel.window ? 0 : channel.consumer[n - channel.window] + 1;
       if (is_predicted) {
         const double issued = timeline.workers[channel.spec.from_worker_rank()][channel.producer[n]].end;
         const std::vector<TimedAction>& receiver = timeline.workers[channel.spec.to_worker_rank()];
@@ -241,7 +256,7 @@ absl::Status PlaceReceives(const LoweringContext& context, ReceivePlacement plac
   for (ChannelPlan& channel : plans.channels) {
     if (channel.is_local() || channel.spec.kind() == v1::CHANNEL_KIND_TIE) continue;
     const auto num_transfers = std::max(1u, static_cast<uint32_t>(channel.order.size()));
-    channel.num_send_slots = std::min({is_predicted ? kSendSlots : kMaxEarlyPosts, window, num_transfers});
+    channel.num_send_slots = std::min({is_predicted ? kSendSlots : kMaxEarlyPosts, channel.window, num_transfers});
     channel.spec.set_num_slots(std::max(channel.num_send_slots, MostOutstanding(channel)));
   }
   return absl::OkStatus();

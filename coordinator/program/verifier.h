@@ -29,6 +29,9 @@ struct VerifierInput {
 // The proof law. Shows, for the programs as they stand and not for how they were made, that
 // - layers are covered once, in order; every (stage, micro-batch) has exactly one F, one I and one W (in a forward-only
 //   program F alone), each after what it needs, on the worker that holds the stage; every loss is read once;
+// - of frozen layers all that is left out, and nothing else: a stage has a W when a layer in it is trained, an I when
+// one
+//   in it or below it is, and a gradient goes down a cut when one below the cut is;
 // - a stage that recomputes layers, which are blocks of its own, has one R of every micro-batch between its F and its
 // I,
 //   and no other stage has one;

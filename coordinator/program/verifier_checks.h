@@ -12,6 +12,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/string_view.h"
 #include "common/action_text.h"
+#include "common/frozen_layers.h"
 #include "coordinator/program/tied_tensor.h"
 #include "coordinator/program/verifier.h"
 
@@ -25,11 +26,17 @@ struct PipelineShape {
   uint32_t num_stages = 0;
   uint32_t num_micro_batches = 0;
   bool forward_only = false;
-  std::optional<TiedTensor> tie = std::nullopt;
-  uint32_t tie_lower_stage = 0;  // with `tie`: of the owner, and of the later use
+  std::optional<TiedTensor> tie = std::nullopt;  // that is trained
+  uint32_t tie_lower_stage = 0;                  // with `tie`: of the owner, and of the later use
   uint32_t tie_upper_stage = 0;
   std::vector<bool> recomputes = {};  // [num_stages] the stage runs the forward of some of its layers again, as R
+  std::vector<StageBackward> backward = {};  // [num_stages] when it trains: what frozen layers leave of it
 
+  bool HasInput(uint32_t stage) const { return !forward_only && backward[stage].input; }
+  bool HasWeight(uint32_t stage) const { return !forward_only && backward[stage].weight; }
+  bool SendsGradient(uint32_t stage) const { return !forward_only && backward[stage].sends_gradient; }
+  // For W. An evaluation's F of a stage that recomputes makes the front of it too.
+  bool LeavesPending(uint32_t stage) const { return backward[stage].weight; }
   bool IsTied(uint32_t stage) const {
     return tie.has_value() && !forward_only && (stage == tie_lower_stage || stage == tie_upper_stage);
   }

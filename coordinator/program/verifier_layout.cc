@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 
+#include "common/frozen_layers.h"
 #include "common/memory_layout.h"
 #include "common/status_macros.h"
 #include "coordinator/program/slot_sizes.h"
@@ -43,6 +44,9 @@ absl::Status VerifyRecomputedLayers(const v1::ModelGraph& graph, const v1::Plan&
         return Refuse("stage ", stage, " cannot recompute layer ", layer, ": it recomputes blocks among its layers ",
                       stage_plan.first_layer(), " to ", stage_plan.last_layer(), ", in order");
       }
+      if (RoleOf(graph, layer) == LayerRole::kForwardOnly) {
+        return Refuse("stage ", stage, " cannot recompute layer ", layer, ": no backward comes down to it");
+      }
       next = uint64_t{layer} + 1;
     }
   }
@@ -59,7 +63,7 @@ uint32_t StageOfLayer(const v1::Plan& plan, uint32_t layer) {
   return static_cast<uint32_t>(stage);
 }
 
-absl::Status VerifyStagesOfProgram(const v1::StageProgram& program, const v1::Plan& plan) {
+absl::Status VerifyStagesOfProgram(const v1::StageProgram& program, const v1::Plan& plan, const PipelineShape& shape) {
   int next = 0;
   for (int stage = 0; stage < plan.stages_size(); ++stage) {
     const v1::StagePlan& stage_plan = plan.stages(stage);
@@ -73,6 +77,11 @@ absl::Status VerifyStagesOfProgram(const v1::StageProgram& program, const v1::Pl
     if (!AreEqual(program.stages(next).recomputed_layers(), stage_plan.recomputed_layers())) {
       return Refuse("the program of worker ", program.worker_rank(), " does not recompute the layers of stage ", stage,
                     " that the plan says");
+    }
+    const bool frozen_below = stage > 0 && !shape.backward[static_cast<size_t>(stage)].sends_gradient;
+    if (program.stages(next).frozen_below() != frozen_below) {
+      return Refuse("the program of worker ", program.worker_rank(), " says that ",
+                    frozen_below ? "something" : "nothing", " below stage ", stage, " is trained");
     }
     ++next;
   }
@@ -91,7 +100,7 @@ absl::StatusOr<v1::ChannelSpec> NeededChannel(const VerifierInput& input, const 
   const uint32_t to = given.to_stage();
   const bool in_range = from < shape.num_stages && to < shape.num_stages;
   const bool down = given.kind() == v1::CHANNEL_KIND_ACTIVATION && to == from + 1;
-  const bool up = given.kind() == v1::CHANNEL_KIND_GRADIENT && from == to + 1 && !shape.forward_only;
+  const bool up = in_range && given.kind() == v1::CHANNEL_KIND_GRADIENT && from == to + 1 && shape.SendsGradient(from);
   const bool tie = given.kind() == v1::CHANNEL_KIND_TIE && from != to && shape.SendsTie(from) && shape.SendsTie(to);
   if (!in_range || !(down || up || tie)) return Refuse("nothing needs the ", ChannelName(given));
   needed.set_from_worker_rank(input.plan.stages(static_cast<int>(from)).worker_rank());
@@ -119,16 +128,16 @@ bool AreEqual(const v1::ChannelSpec& a, const v1::ChannelSpec& b) {
 // Channels with an end at each worker, by rank.
 std::vector<size_t> NumChannelsOfWorkers(const VerifierInput& input, const PipelineShape& shape) {
   std::vector<size_t> num_channels(input.programs.size());
-  const auto add = [&](uint32_t a, uint32_t b) {
+  const auto add = [&](uint32_t a, uint32_t b, size_t count) {
     const uint32_t from = input.plan.stages(static_cast<int>(a)).worker_rank();
     const uint32_t to = input.plan.stages(static_cast<int>(b)).worker_rank();
-    // One in each direction, but for the gradient of a program that has none.
-    const size_t count = shape.forward_only ? 1 : 2;
     num_channels[from] += count;
     if (to != from) num_channels[to] += count;
   };
-  for (uint32_t stage = 0; stage + 1 < shape.num_stages; ++stage) add(stage, stage + 1);
-  if (shape.SendsTie(shape.tie_lower_stage)) add(shape.tie_lower_stage, shape.tie_upper_stage);
+  for (uint32_t stage = 0; stage + 1 < shape.num_stages; ++stage) {
+    add(stage, stage + 1, shape.SendsGradient(stage + 1) ? 2 : 1);
+  }
+  if (shape.SendsTie(shape.tie_lower_stage)) add(shape.tie_lower_stage, shape.tie_upper_stage, 2);
   return num_channels;
 }
 
@@ -205,7 +214,9 @@ absl::StatusOr<PipelineShape> VerifyPlacement(const VerifierInput& input) {
       return Refuse("stage ", stage, " is on worker ", input.plan.stages(stage).worker_rank(),
                     ", which has no program");
     }
-    shape.recomputes.push_back(!input.plan.stages(stage).recomputed_layers().empty());
+    const v1::StagePlan& stage_plan = input.plan.stages(stage);
+    shape.recomputes.push_back(!stage_plan.recomputed_layers().empty());
+    shape.backward.push_back(BackwardOfStage(input.graph, stage_plan.first_layer(), stage_plan.last_layer()));
   }
   for (size_t rank = 0; rank < input.programs.size(); ++rank) {
     const v1::StageProgram& program = input.programs[rank];
@@ -214,9 +225,9 @@ absl::StatusOr<PipelineShape> VerifyPlacement(const VerifierInput& input) {
       return Refuse("program ", rank, " is of worker ", program.worker_rank(), " for ", program.num_micro_batches(),
                     " micro-batches; the plan has ", shape.num_micro_batches);
     }
-    STAGECOACH_RETURN_IF_ERROR(VerifyStagesOfProgram(program, input.plan));
+    STAGECOACH_RETURN_IF_ERROR(VerifyStagesOfProgram(program, input.plan, shape));
   }
-  STAGECOACH_ASSIGN_OR_RETURN(shape.tie, FindTiedTensor(input.graph));
+  STAGECOACH_ASSIGN_OR_RETURN(shape.tie, FindTrainedTie(input.graph));
   if (shape.tie.has_value()) {
     shape.tie_lower_stage = StageOfLayer(input.plan, shape.tie->owner_layer);
     shape.tie_upper_stage = StageOfLayer(input.plan, shape.tie->later_layer);

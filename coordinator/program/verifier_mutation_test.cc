@@ -129,12 +129,13 @@ void CheckMutants(const std::string& schedule, const testing::SmallPipelineOptio
     for (int index = 0; index < original.instructions_size(); ++index) {
       for (const Mutant& mutant : MutantsOf(original, index)) {
         pipeline.programs[worker] = Apply(original, index, mutant);
-        CheckMutant(pipeline, expected,
-                    absl::StrCat(schedule, " p=", pipeline.programs.size(), " m=", options.num_micro_batches,
-                                 " tied=", options.tied, options.recomputes.empty() ? "" : " recomputing", ": ",
-                                 mutant.name, " of worker ", worker, ", instruction ", index, " (",
-                                 ActionText(original.instructions(index).action()), ")"),
-                    counts);
+        CheckMutant(
+            pipeline, expected,
+            absl::StrCat(schedule, " p=", pipeline.programs.size(), " m=", options.num_micro_batches,
+                         " tied=", options.tied, options.recomputes.empty() ? "" : " recomputing",
+                         options.frozen_layers.empty() ? "" : " frozen", ": ", mutant.name, " of worker ", worker,
+                         ", instruction ", index, " (", ActionText(original.instructions(index).action()), ")"),
+            counts);
       }
     }
     pipeline.programs[worker] = original;
@@ -161,6 +162,15 @@ TEST_P(VerifierMutationTest, EveryMutantThatBreaksADependencyIsRefused) {
       CheckMutants(std::string(GetParam()->name()),
                    {.num_stages = p * v, .num_chunks = v, .num_micro_batches = m, .recomputes = recomputes}, counts);
     }
+  }
+  // The first stage is frozen; gradients pass through the last one.
+  const uint32_t num_stages = 2 * v;
+  for (const std::vector<uint32_t>& frozen :
+       std::vector<std::vector<uint32_t>>{{0, 1}, {num_stages, num_stages + 1, num_stages + 2}}) {
+    CheckMutants(
+        std::string(GetParam()->name()),
+        {.num_stages = num_stages, .num_chunks = v, .num_micro_batches = 3, .tied = false, .frozen_layers = frozen},
+        counts);
   }
   std::cout << GetParam()->name() << ": " << counts.programs << " programs, " << counts.mutants << " mutants, "
             << counts.killed << " of " << counts.broken << " broken ones killed, " << counts.refused_unbroken

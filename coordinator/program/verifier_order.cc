@@ -4,17 +4,12 @@
 #include <cstddef>
 
 #include "common/status_macros.h"
+#include "coordinator/program/instruction_uses.h"
 #include "coordinator/program/slot_table.h"
 #include "coordinator/program/verifier_checks.h"
 
 namespace stagecoach {
 namespace {
-
-// What an instruction uses, by its kind and stage. It must name these and nothing else.
-struct Uses {
-  bool load = false, recv = false, send = false, saved = false, shared = false, pending = false;
-  bool recomputed = false, post = false;
-};
 
 struct StageState {
   explicit StageState(const v1::StageSlots& slots, uint32_t num_micro_batches)
@@ -68,7 +63,6 @@ class ProgramWalk {
 
   absl::Status Step(const v1::Instruction& instruction);
   absl::Status CheckUses(const v1::Instruction& instruction) const;
-  Uses UsesOf(const v1::Action& action) const;
   absl::Status CheckChannel(uint32_t channel, v1::ChannelKind kind, bool sends, uint32_t stage) const;
 
   absl::Status Load(const v1::Instruction& instruction, StageState& state);
@@ -108,44 +102,8 @@ class ProgramWalk {
   int index_ = 0;
 };
 
-Uses ProgramWalk::UsesOf(const v1::Action& action) const {
-  const bool first = IsFirst(action.stage());
-  const bool last = IsLast(action.stage());
-  const bool again = Recomputes(action.stage());
-  switch (action.kind()) {
-    case v1::ACTION_KIND_LOAD:
-      return {.load = true};
-    case v1::ACTION_KIND_FORWARD:
-      return {.load = first || last,
-              .recv = !first,
-              .send = !last,
-              .saved = true,
-              .shared = true,
-              .pending = again,
-              .recomputed = again};
-    case v1::ACTION_KIND_RECOMPUTE:
-      return {.shared = true, .pending = true, .recomputed = true};
-    case v1::ACTION_KIND_BACKWARD_INPUT:
-      return {.recv = !last, .send = !first, .saved = true, .shared = true, .pending = true, .recomputed = again};
-    case v1::ACTION_KIND_BACKWARD_WEIGHT:
-      return {.load = last, .shared = true, .pending = true};
-    case v1::ACTION_KIND_SEND_FORWARD:
-    case v1::ACTION_KIND_SEND_BACKWARD:
-    case v1::ACTION_KIND_SEND_TIE:
-      return {.send = true, .post = true};
-    case v1::ACTION_KIND_RECV_FORWARD:
-    case v1::ACTION_KIND_RECV_BACKWARD:
-    case v1::ACTION_KIND_RECV_TIE:
-      return {.recv = true, .post = true};
-    case v1::ACTION_KIND_TIE_REDUCE:
-      return {.recv = shape_.SendsTie(action.stage())};
-    default:
-      return {};
-  }
-}
-
 absl::Status ProgramWalk::CheckUses(const v1::Instruction& instruction) const {
-  const Uses uses = UsesOf(instruction.action());
+  const InstructionUses uses = UsesOf(instruction.action(), shape_);
   const auto names = [](int32_t slot, bool used) { return used ? slot >= 0 : slot == -1; };
   const bool waits_for_recv = uses.recv && !uses.post;
   const bool writes_send = uses.send && !uses.post;
@@ -295,13 +253,13 @@ absl::Status ProgramWalk::Forward(const v1::Instruction& instruction, StageState
   if (instruction.recv_slot() >= 0) STAGECOACH_RETURN_IF_ERROR(ConsumeRecv(instruction));
   if (instruction.load_slot() >= 0) {
     STAGECOACH_RETURN_IF_ERROR(Read(state.load, instruction.load_slot(), micro_batch, "load"));
-    if (!IsLast(stage) || shape_.forward_only) Free(state.load, instruction.load_slot());
+    if (!IsLast(stage) || !shape_.HasWeight(stage)) Free(state.load, instruction.load_slot());
   }
   if (Recomputes(stage)) {
-    Free(state.pending, instruction.pending_slot());
+    if (shape_.LeavesPending(stage)) Free(state.pending, instruction.pending_slot());
     Free(state.recomputed, instruction.recomputed_slot());
   }
-  if (shape_.forward_only) {
+  if (!shape_.HasInput(stage)) {
     Free(state.saved, instruction.saved_slot());
     Free(state.shared, instruction.shared_slot());
   }
@@ -313,7 +271,9 @@ absl::Status ProgramWalk::Forward(const v1::Instruction& instruction, StageState
 
 absl::Status ProgramWalk::WriteRecomputed(const v1::Instruction& instruction, StageState& state) {
   const uint32_t micro_batch = instruction.action().micro_batch();
-  STAGECOACH_RETURN_IF_ERROR(Write(state.pending, instruction.pending_slot(), micro_batch, "pending"));
+  if (shape_.LeavesPending(instruction.action().stage())) {
+    STAGECOACH_RETURN_IF_ERROR(Write(state.pending, instruction.pending_slot(), micro_batch, "pending"));
+  }
   return Write(state.recomputed, instruction.recomputed_slot(), micro_batch, "recomputed");
 }
 
@@ -329,28 +289,33 @@ absl::Status ProgramWalk::Recompute(const v1::Instruction& instruction, StageSta
 }
 
 absl::Status ProgramWalk::BackwardInput(const v1::Instruction& instruction, StageState& state) {
+  const uint32_t stage = instruction.action().stage();
   const uint32_t micro_batch = instruction.action().micro_batch();
-  const bool again = Recomputes(instruction.action().stage());
+  const bool again = Recomputes(stage);
   if (shape_.forward_only) return Error("a forward-only program has no backward");
+  if (!shape_.HasInput(stage)) return Error("every layer of its stage and below is frozen");
   if (state.input_done[micro_batch]) return Error("runs a second time");
   state.input_done[micro_batch] = true;
   if (instruction.send_slot() >= 0) STAGECOACH_RETURN_IF_ERROR(WriteSend(instruction));
+  if (shape_.LeavesPending(stage)) {
+    STAGECOACH_RETURN_IF_ERROR(again ? Read(state.pending, instruction.pending_slot(), micro_batch, "pending")
+                                     : Write(state.pending, instruction.pending_slot(), micro_batch, "pending"));
+  }
   if (again) {
-    STAGECOACH_RETURN_IF_ERROR(Read(state.pending, instruction.pending_slot(), micro_batch, "pending"));
     STAGECOACH_RETURN_IF_ERROR(Read(state.recomputed, instruction.recomputed_slot(), micro_batch, "recomputed"));
-  } else {
-    STAGECOACH_RETURN_IF_ERROR(Write(state.pending, instruction.pending_slot(), micro_batch, "pending"));
   }
   STAGECOACH_RETURN_IF_ERROR(Read(state.shared, instruction.shared_slot(), micro_batch, "shared"));
   STAGECOACH_RETURN_IF_ERROR(UseScratch());
   if (instruction.recv_slot() >= 0) STAGECOACH_RETURN_IF_ERROR(ConsumeRecv(instruction));
   if (again) Free(state.recomputed, instruction.recomputed_slot());
+  if (!shape_.HasWeight(stage)) Free(state.shared, instruction.shared_slot());
   return ReadAndFree(state.saved, instruction.saved_slot(), micro_batch, "saved");
 }
 
 absl::Status ProgramWalk::BackwardWeight(const v1::Instruction& instruction, StageState& state) {
   const uint32_t micro_batch = instruction.action().micro_batch();
   if (shape_.forward_only) return Error("a forward-only program has no backward");
+  if (!shape_.HasWeight(instruction.action().stage())) return Error("every layer of its stage is frozen");
   if (micro_batch != state.num_weight_done) {
     return Error("weight gradients are added in micro-batch order, and the next is that of micro-batch ",
                  state.num_weight_done);
@@ -448,7 +413,9 @@ absl::Status ProgramWalk::Tie(const v1::Instruction& instruction, StageState& st
 absl::Status ProgramWalk::Norm(const v1::Instruction& instruction, StageState& state) {
   const v1::Action& action = instruction.action();
   if (shape_.forward_only || action.micro_batch() != 0) return Error("there is no such norm");
-  if (state.num_weight_done != shape_.num_micro_batches) return Error("comes before the last W of its stage");
+  if (shape_.HasWeight(action.stage()) && state.num_weight_done != shape_.num_micro_batches) {
+    return Error("comes before the last W of its stage");
+  }
   if (shape_.IsTied(action.stage()) && !state.tie_reduced) return Error("comes before the tie of its stage is reduced");
   state.norm_done = true;
   return absl::OkStatus();
@@ -460,9 +427,9 @@ absl::Status ProgramWalk::CheckEnd(uint32_t stage, const StageState& state) cons
   };
   for (size_t i = 0; i < shape_.num_micro_batches; ++i) {
     if (!state.forward_done[i]) return missing("F", i);
-    if (!shape_.forward_only && !state.input_done[i]) return missing("I", i);
+    if (shape_.HasInput(stage) && !state.input_done[i]) return missing("I", i);
   }
-  if (!shape_.forward_only && state.num_weight_done < shape_.num_micro_batches) {
+  if (shape_.HasWeight(stage) && state.num_weight_done < shape_.num_micro_batches) {
     return missing("W", state.num_weight_done);
   }
   if (IsLast(stage) && state.num_losses < shape_.num_micro_batches) return missing("LOSS", state.num_losses);

@@ -4,8 +4,11 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/check.h"
+#include "common/frozen_layers.h"
+#include "common/memory_layout.h"
 #include "coordinator/program/stage_memory.h"
 #include "coordinator/schedule/compute_table.h"
+#include "coordinator/schedule/pruned_table.h"
 #include "coordinator/schedule/recomputing_table.h"
 #include "coordinator/schedule/schedule.h"
 #include "coordinator/schedule/stage_placement.h"
@@ -65,6 +68,20 @@ v1::ModelGraph SmallGraph(uint32_t num_blocks, bool tied) {
   return graph;
 }
 
+void Freeze(const std::vector<uint32_t>& layers, v1::ModelGraph& graph) {
+  for (const uint32_t layer : layers) graph.mutable_layers(static_cast<int>(layer))->set_frozen(true);
+  for (int i = 0; i < graph.layers_size(); ++i) {
+    v1::LayerCost& cost = *graph.mutable_layers(i)->mutable_cost();
+    const LayerRole role = RoleOf(graph, static_cast<uint32_t>(i));
+    if (KeepsOutputGradient(role)) continue;
+    cost.set_saved_bytes(role == LayerRole::kPassing ? AlignUp(cost.saved_bytes()) + AlignUp(cost.shared_bytes()) : 0);
+    cost.set_shared_bytes(0);
+    cost.set_pending_bytes(0);
+    cost.set_backward_weight_flops(0);
+    if (role == LayerRole::kForwardOnly) cost.set_backward_input_flops(0);
+  }
+}
+
 absl::Status SmallPipeline::Verified(SendSemantics sends) const {
   return Verify({.programs = programs, .graph = graph, .plan = plan, .memory_limit_bytes = {}, .sends = sends});
 }
@@ -83,18 +100,22 @@ SmallPipeline MakeSmallPipeline(const v1::ComputeTable& table, const SmallPipeli
   SmallPipeline pipeline;
   const uint32_t num_stages = table.num_stages();
   pipeline.graph = SmallGraph(num_stages, options.tied);
+  Freeze(options.frozen_layers, pipeline.graph);
   pipeline.table = options.recomputes.empty() ? table : WithRecomputation(table, options.recomputes);
   pipeline.plan.set_schedule(table.schedule());
   pipeline.plan.set_num_micro_batches(table.num_micro_batches());
   const absl::StatusOr<std::vector<uint32_t>> worker_of_stage = WorkersOfStages(table);
   STAGECOACH_CHECK(worker_of_stage.ok());
+  std::vector<StageBackward> backward;
   for (uint32_t stage = 0; stage < num_stages; ++stage) {
     v1::StagePlan* stage_plan = pipeline.plan.add_stages();
     stage_plan->set_worker_rank((*worker_of_stage)[stage]);
     stage_plan->set_first_layer(stage == 0 ? 0 : stage + 1);
     stage_plan->set_last_layer(stage + 1 == num_stages ? num_stages + 2 : stage + 1);
     if (!options.recomputes.empty() && options.recomputes[stage]) stage_plan->add_recomputed_layers(stage + 1);
+    backward.push_back(BackwardOfStage(pipeline.graph, stage_plan->first_layer(), stage_plan->last_layer()));
   }
+  pipeline.table = WithoutFrozen(pipeline.table, backward);
   absl::StatusOr<std::vector<v1::StageProgram>> programs =
       Lower(pipeline.table, pipeline.graph, pipeline.plan, {.credit_window = options.credit_window});
   STAGECOACH_CHECK(programs.ok());

@@ -15,6 +15,8 @@ namespace stagecoach::testing {
 // A graph with the shape of a GPT (embedding, blocks, norm, head) and a few hundred bytes a layer. Every layer has
 // other sizes, so that a slot of the wrong stage or lifetime is seen.
 v1::ModelGraph SmallGraph(uint32_t num_blocks, bool tied);
+// Marks the layers, and leaves of all costs what they leave.
+void Freeze(const std::vector<uint32_t>& layers, v1::ModelGraph& graph);
 
 struct SmallPipelineOptions {
   uint32_t num_stages = 1;  // of all workers
@@ -22,7 +24,8 @@ struct SmallPipelineOptions {
   uint32_t num_micro_batches = 1;
   bool tied = true;
   uint32_t credit_window = LoweringOptions().credit_window;
-  std::vector<bool> recomputes = {};  // by stage: its block; empty: none
+  std::vector<bool> recomputes = {};         // by stage: its block; empty: none
+  std::vector<uint32_t> frozen_layers = {};  // of the embedding, a block for each stage, the norm and the head
 };
 
 // One block on each stage, lowered; memory of the plan filled in.
