@@ -7,6 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/frozen_layers.h"
 #include "common/quoted.h"
 #include "common/snapshots.h"
 #include "coordinator/plan/layer_loads.h"
@@ -22,6 +23,19 @@ uint64_t OptimizerBytesPerElement(const v1::OptimizerSpec& optimizer) {
   constexpr uint64_t kMomentBytes = 4;
   if (optimizer.name() == "adamw") return 2 * kMomentBytes;
   return optimizer.momentum() > 0 ? kMomentBytes : 0;
+}
+
+// What frozen layers leave of what was measured, as BuildModelGraph leaves it of FLOPs: a layer is measured whole.
+LayerSeconds Pruned(const v1::ModelGraph& graph, int layer, LayerSeconds seconds) {
+  const v1::LayerSpec& spec = graph.layers(layer);
+  const LayerRole role = RoleOf(graph, static_cast<uint32_t>(layer));
+  if (spec.frozen()) seconds.backward_weight = 0;
+  if (role == LayerRole::kForwardOnly) seconds.backward_input = 0;
+  if (role != LayerRole::kLowestTrained || layer == 0) return seconds;
+  // The head makes the gradient of its input in F, which is a half of it.
+  if (!HasBackwardInput(spec, role)) seconds.backward_input = 0;
+  if (spec.kind() == v1::LAYER_KIND_LANGUAGE_MODEL_HEAD) seconds.forward /= 2;
+  return seconds;
 }
 
 uint32_t RankOf(const PartitionProblem& problem, size_t stage) {
@@ -74,6 +88,7 @@ ModelSeconds KnownSeconds(const v1::ModelGraph& graph, const WorkerProfile& work
   for (int i = 0; i < graph.layers_size(); ++i) {
     const std::string shape = LayerShape(graph.layers(i), graph.seq_len());
     measured.push_back(worker.measured->Estimate(shape, graph.micro_batch_size()));
+    if (measured.back().has_value()) measured.back() = Pruned(graph, i, *measured.back());
     const double analytic = seconds.layers[static_cast<size_t>(i)].total();
     all_sum += analytic;
     if (!measured.back().has_value()) continue;
@@ -107,6 +122,7 @@ PartitionProblem PartitionProblemOf(const v1::ModelGraph& graph, const std::vect
     problem.layers[layer].backward_input_seconds = seconds[layer].backward_input;
     problem.layers[layer].backward_weight_seconds = seconds[layer].backward_weight;
     if (recomputation == RecomputationChoice::kNone || !problem.layers[layer].is_block) continue;
+    if (RoleOf(graph, static_cast<uint32_t>(layer)) == LayerRole::kForwardOnly) continue;
     problem.layers[layer].recompute_seconds =
         RecomputeSeconds(graph, graph.layers(static_cast<int>(layer)), seconds[layer].forward);
     problem.layers[layer].is_always_recomputed = recomputation == RecomputationChoice::kFull;
@@ -117,6 +133,12 @@ PartitionProblem PartitionProblemOf(const v1::ModelGraph& graph, const std::vect
     if (worker.memory_bytes != 0) capacity.memory_bytes = worker.memory_bytes;
   }
   return problem;
+}
+
+std::vector<StageBackward> BackwardOfStages(const v1::ModelGraph& graph, const StagePartition& stages) {
+  std::vector<StageBackward> backward;
+  for (const LayerRange& stage : stages) backward.push_back(BackwardOfStage(graph, stage.first, stage.last));
+  return backward;
 }
 
 std::vector<StageCost> StageCosts(const PartitionProblem& problem, const Partition& partition) {
@@ -140,11 +162,11 @@ std::vector<StageCost> StageCosts(const PartitionProblem& problem, const Partiti
 
 double UpdateSeconds(const v1::ModelGraph& graph, const StateOptions& state, const PartitionProblem& problem,
                      const StagePartition& stages, const std::vector<WorkerProfile>& workers) {
-  // Parameters and moments are read and written, gradients read.
+  // Parameters and moments are read and written, gradients read; of frozen layers none of them.
   const uint64_t bytes_per_element = 2 * (kParameterBytes + state.optimizer_bytes_per_element) + kParameterBytes;
   std::vector<double> seconds(workers.size());
   for (size_t stage = 0; stage < stages.size(); ++stage) {
-    const uint64_t elements = ElementsOfStage(graph, stages[stage].first, stages[stage].last).values;
+    const uint64_t elements = ElementsOfStage(graph, stages[stage].first, stages[stage].last).trained_values;
     const uint32_t rank = RankOf(problem, stage);
     seconds[rank] += static_cast<double>(elements * bytes_per_element) / workers[rank].update_bytes_per_second;
   }

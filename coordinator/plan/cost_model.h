@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "common/frozen_layers.h"
 #include "coordinator/plan/layer_costs.h"
 #include "coordinator/plan/partition.h"
 #include "coordinator/plan/partition_problem.h"
@@ -48,6 +49,9 @@ StateOptions StateOptionsOf(const v1::JobSpec& spec);
 PartitionProblem PartitionProblemOf(const v1::ModelGraph& graph, const std::vector<LayerSeconds>& seconds,
                                     RecomputationChoice recomputation, const StateOptions& state,
                                     const std::vector<WorkerProfile>& workers);
+
+// What frozen layers leave of the backward. [num_stages]
+std::vector<StageBackward> BackwardOfStages(const v1::ModelGraph& graph, const StagePartition& stages);
 
 // Of every stage, on its worker. [num_stages]
 std::vector<StageCost> StageCosts(const PartitionProblem& problem, const Partition& partition);

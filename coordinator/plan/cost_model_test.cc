@@ -64,6 +64,27 @@ TEST_F(CostModelTest, LayersThatWereNotMeasuredRunAtTheRateOfThoseThatWere) {
   EXPECT_EQ(seconds.layers[2], (LayerSeconds{2, 2, 2}));
 }
 
+TEST_F(CostModelTest, OfFrozenLayersWhatIsLeftOfThemIsTaken) {
+  AddLayer(graph_, v1::LAYER_KIND_LAYER_NORM, 1);
+  graph_.mutable_layers()->SwapElements(2, 3);  // block, block, norm, head
+  Measure(0, {3, 4, 5});
+  Measure(2, {1, 2, 3});
+  Measure(3, {8, 1, 9});
+  graph_.mutable_layers(0)->set_frozen(true);
+  graph_.mutable_layers(2)->set_frozen(true);
+  ModelSeconds seconds = KnownSeconds(graph_, worker_);
+  EXPECT_TRUE(seconds.all_measured);
+  EXPECT_EQ(seconds.layers[0], (LayerSeconds{3, 0, 0}));
+  EXPECT_EQ(seconds.layers[1], (LayerSeconds{3, 4, 5}));
+  EXPECT_EQ(seconds.layers[2], (LayerSeconds{1, 2, 0}));
+  EXPECT_EQ(seconds.layers[3], (LayerSeconds{8, 1, 9}));
+  graph_.mutable_layers(1)->set_frozen(true);
+  seconds = KnownSeconds(graph_, worker_);
+  EXPECT_EQ(seconds.layers[2], (LayerSeconds{1, 0, 0}));
+  // The head alone makes no gradient of its input.
+  EXPECT_EQ(seconds.layers[3], (LayerSeconds{4, 0, 9}));
+}
+
 // As when a worker had no time for the rest.
 TEST_F(CostModelTest, AFewLayersSayNothingAboutTheRateOfTheOthers) {
   Measure(2, {500, 500, 500});  // a fifth of the model

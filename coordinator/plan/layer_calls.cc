@@ -17,6 +17,7 @@ v1::LayerCall CallOf(const v1::LayerSpec& layer, const v1::ModelGraph& graph) {
   v1::LayerCall call;
   *call.mutable_layer() = layer;
   call.mutable_layer()->clear_cost();
+  call.mutable_layer()->clear_frozen();  // a layer is measured whole, and what is frozen left out afterwards
   call.set_seq_len(graph.seq_len());
   call.set_micro_batch_size(graph.micro_batch_size());
   return call;

@@ -47,6 +47,15 @@ TEST(LayerCallsTest, AsksForEachShapeOnce) {
   }
 }
 
+TEST(LayerCallsTest, FrozenLayersAreMeasuredWhole) {
+  v1::JobSpec spec = TinySpec();
+  spec.mutable_model()->add_frozen_layers("transformer.h.0");
+  const std::vector<ShapedCall> calls = UnknownCalls(spec, 2, nullptr);
+  ASSERT_EQ(calls.size(), 4u);
+  EXPECT_EQ(calls[0].call.layer().name(), "transformer.h.0");
+  for (const ShapedCall& call : calls) EXPECT_FALSE(call.call.layer().frozen());
+}
+
 TEST(LayerCallsTest, AsksForWhatIsNotKnown) {
   const v1::JobSpec spec = TinySpec();
   const std::vector<ShapedCall> calls = UnknownCalls(spec, 2, nullptr);

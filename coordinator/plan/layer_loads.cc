@@ -1,6 +1,7 @@
 #include "coordinator/plan/layer_loads.h"
 
 #include "absl/status/statusor.h"
+#include "common/frozen_layers.h"
 #include "common/memory_layout.h"
 #include "coordinator/program/slot_sizes.h"
 #include "coordinator/program/tied_tensor.h"
@@ -13,17 +14,16 @@ std::vector<LayerLoad> LayerLoadsOf(const v1::ModelGraph& graph, const StateOpti
     const auto layer = static_cast<uint32_t>(i);
     const v1::LayerCost& cost = graph.layers(i).cost();
     const StageElements elements = ElementsOfStage(graph, layer, layer);
+    const LayerRole role = RoleOf(graph, layer);
     LayerLoad load;
     load.is_block = graph.layers(i).kind() == v1::LAYER_KIND_TRANSFORMER_BLOCK;
-    load.state_bytes = elements.values * (kParameterBytes + state.optimizer_bytes_per_element) +
-                       elements.accumulators * kParameterBytes;
-    if (state.takes_snapshots) {
-      load.state_bytes += elements.owned_values * (kParameterBytes + state.optimizer_bytes_per_element);
-    }
-    load.input_bytes = AlignUp(cost.input_bytes());
+    load.state_bytes = (elements.values + elements.accumulators) * kParameterBytes +
+                       elements.trained_values * state.optimizer_bytes_per_element;
+    if (state.takes_snapshots) load.state_bytes += SnapshotBytes(elements, state);
+    if (KeepsInput(role)) load.input_bytes = AlignUp(cost.input_bytes());
     load.saved_bytes = AlignUp(cost.saved_bytes());
     load.shared_bytes = AlignUp(cost.shared_bytes());
-    load.pending_bytes = AlignUp(cost.output_bytes()) + AlignUp(cost.pending_bytes());
+    if (KeepsOutputGradient(role)) load.pending_bytes = AlignUp(cost.output_bytes()) + AlignUp(cost.pending_bytes());
     load.scratch_bytes = AlignUp(cost.scratch_bytes());
     load.boundary_bytes = AlignUp(cost.output_bytes());
     loads.push_back(load);
@@ -35,11 +35,12 @@ std::optional<TiedLayers> TiedLayersOf(const v1::ModelGraph& graph, const StateO
   const absl::StatusOr<std::optional<TiedTensor>> tied = FindTiedTensor(graph);
   if (!tied.ok() || !tied->has_value()) return std::nullopt;
   const uint64_t elements = (*tied)->bytes / kParameterBytes;
+  const uint64_t moment_bytes = (*tied)->is_trained ? state.optimizer_bytes_per_element : 0;
   return TiedLayers{.owner_layer = (*tied)->owner_layer,
                     .later_layer = (*tied)->later_layer,
-                    .together_bytes = elements * (kParameterBytes + state.optimizer_bytes_per_element),
+                    .together_bytes = elements * (kParameterBytes + moment_bytes),
                     // One slot to send its accumulator from, one to receive the other's.
-                    .apart_bytes = 2 * AlignUp((*tied)->bytes)};
+                    .apart_bytes = (*tied)->is_trained ? 2 * AlignUp((*tied)->bytes) : 0};
 }
 
 uint64_t LoadBytesOf(const v1::ModelGraph& graph) { return SlotSizesOf(graph, {0, 0}, false).load; }

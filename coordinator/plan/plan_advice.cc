@@ -4,8 +4,10 @@
 #include <cstddef>
 #include <vector>
 
+#include "common/status_macros.h"
 #include "coordinator/plan/cost_model.h"
 #include "coordinator/program/simulator.h"
+#include "coordinator/schedule/pruned_table.h"
 #include "coordinator/schedule/recomputing_table.h"
 #include "coordinator/schedule/schedule.h"
 
@@ -31,7 +33,7 @@ class Advisor {
 
   PlanAdvice Advise() {
     PlanAdvice advice;
-    advice.step_seconds = StepSeconds(problem_).value_or(0);
+    advice.step_seconds = StepSeconds(job_.cut.table, problem_).value_or(0);
     for (uint32_t stage = 0; stage + 1 < stages().size(); ++stage) {
       Consider(stages()[stage].last, stage, stage + 1, advice);
       Consider(stages()[stage + 1].first, stage + 1, stage, advice);
@@ -49,10 +51,26 @@ class Advisor {
     return num_blocks;
   }
 
-  std::optional<double> StepSeconds(const ScheduleProblem& problem) const {
-    const absl::StatusOr<Timeline> timeline = Simulate(job_.cut.table, problem);
+  static std::optional<double> StepSeconds(const v1::ComputeTable& table, const ScheduleProblem& problem) {
+    const absl::StatusOr<Timeline> timeline = Simulate(table, problem);
     if (!timeline.ok()) return std::nullopt;
     return timeline->makespan;
+  }
+
+  // The plan's schedule for other stages or more micro-batches.
+  absl::StatusOr<v1::ComputeTable> TableOf(const ScheduleProblem& problem, const std::vector<bool>& recomputes,
+                                           const StagePartition& stages) const {
+    STAGECOACH_ASSIGN_OR_RETURN(const Schedule* schedule, FindSchedule(job_.plan.schedule()));
+    STAGECOACH_ASSIGN_OR_RETURN(const v1::ComputeTable table, BuildRecomputing(*schedule, problem, recomputes));
+    return WithoutFrozen(table, BackwardOfStages(job_.graph, stages));
+  }
+
+  // The same order, unless other stages have something to train.
+  absl::StatusOr<v1::ComputeTable> TableOfMoved(const ScheduleProblem& problem, const Partition& moved) const {
+    if (BackwardOfStages(job_.graph, moved.stages) == BackwardOfStages(job_.graph, stages())) return job_.cut.table;
+    std::vector<bool> recomputes;
+    for (const std::vector<uint32_t>& layers : moved.recomputed_layers) recomputes.push_back(!layers.empty());
+    return TableOf(problem, recomputes, moved.stages);
   }
 
   // Of the first or last layer of a stage to the one before or behind.
@@ -67,19 +85,19 @@ class Advisor {
       moved[to].last = layer;
     }
     ScheduleProblem problem = problem_;
-    problem.cost_of_stage = StageCosts(job_.cut.problem, WithStages(job_.cut.partition, moved));
-    const std::optional<double> seconds = StepSeconds(problem);
+    const Partition partition = WithStages(job_.cut.partition, moved);
+    problem.cost_of_stage = StageCosts(job_.cut.problem, partition);
+    const absl::StatusOr<v1::ComputeTable> table = TableOfMoved(problem, partition);
+    if (!table.ok()) return;
+    const std::optional<double> seconds = StepSeconds(*table, problem);
     if (!seconds.has_value() || (advice.best_move.has_value() && advice.best_move->step_seconds <= *seconds)) return;
     advice.best_move = BlockMove{layer, from, to, *seconds};
   }
 
   void AddOneMore(PlanAdvice& advice) const {
-    const absl::StatusOr<const Schedule*> schedule = FindSchedule(job_.plan.schedule());
-    if (!schedule.ok()) return;
     ScheduleProblem more = problem_;
     ++more.num_micro_batches;
-    const absl::StatusOr<v1::ComputeTable> table =
-        BuildRecomputing(**schedule, more, RecomputingStages(job_.cut.table));
+    const absl::StatusOr<v1::ComputeTable> table = TableOf(more, RecomputingStages(job_.cut.table), stages());
     if (!table.ok()) return;
     const absl::StatusOr<Timeline> timeline = Simulate(*table, more);
     if (!timeline.ok()) return;

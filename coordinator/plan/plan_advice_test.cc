@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "coordinator/plan/cost_model.h"
+#include "coordinator/schedule/pruned_table.h"
 #include "coordinator/schedule/recomputing_table.h"
 #include "coordinator/schedule/schedule.h"
 #include "gtest/gtest.h"
@@ -25,6 +26,7 @@ PlannedJob Job(const std::vector<uint32_t>& blocks_of_stage, uint32_t num_micro_
   ++job.cut.partition.stages.back().last;
   job.cut.partition.recomputed_layers.resize(blocks_of_stage.size());
   problem.layers.push_back({.is_block = false});
+  for (size_t layer = 0; layer < problem.layers.size(); ++layer) job.graph.add_layers();
   problem.workers.resize(blocks_of_stage.size());
   job.cut.schedule_problem = {.num_workers = static_cast<uint32_t>(blocks_of_stage.size()),
                               .num_micro_batches = num_micro_batches,
@@ -43,6 +45,24 @@ TEST(PlanAdviceTest, ABlockTooManyGoesToTheStageThatHasFewer) {
   EXPECT_EQ(advice.best_move->to_stage, 0u);
   EXPECT_EQ(advice.best_move->layer, 3u);
   EXPECT_DOUBLE_EQ(advice.best_move->step_seconds, (8 + 1) * 90);
+}
+
+// A block that is trained, on a stage that had none: the stage then has a backward.
+TEST(PlanAdviceTest, AMoveIsTimedWithTheBackwardThatItBrings) {
+  PlannedJob job = Job({2, 4}, 8);
+  for (const int layer : {0, 1, 2}) {
+    job.graph.mutable_layers(layer)->set_frozen(true);
+    job.cut.problem.layers[static_cast<size_t>(layer)].backward_input_seconds = 0;
+    job.cut.problem.layers[static_cast<size_t>(layer)].backward_weight_seconds = 0;
+  }
+  job.cut.schedule_problem.cost_of_stage = StageCosts(job.cut.problem, job.cut.partition);
+  job.cut.table = WithoutFrozen(job.cut.table, BackwardOfStages(job.graph, job.cut.partition.stages));
+  const PlanAdvice advice = AdviseOn(job);
+  EXPECT_DOUBLE_EQ(advice.step_seconds, 20 + 8 * 120);
+  ASSERT_TRUE(advice.best_move.has_value());
+  EXPECT_EQ(advice.best_move->layer, 3u);
+  // F of three blocks in front and B of one behind, or more where they get into each other's way.
+  EXPECT_GE(advice.best_move->step_seconds, 30 + 8 * 90 + 20);
 }
 
 TEST(PlanAdviceTest, AnEqualCutIsMadeWorseByEveryMove) {

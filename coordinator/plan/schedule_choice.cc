@@ -10,6 +10,7 @@
 #include "common/status_macros.h"
 #include "coordinator/plan/slot_counts.h"
 #include "coordinator/plan/worker_loads.h"
+#include "coordinator/schedule/pruned_table.h"
 #include "coordinator/schedule/recomputing_table.h"
 
 namespace stagecoach {
@@ -90,6 +91,7 @@ absl::StatusOr<ScheduledCut> Cut(const CutRequest& request, const ScheduleOption
     cut.schedule_problem = WithTimes(request, option.num_chunks, cut.problem, cut.partition);
     STAGECOACH_ASSIGN_OR_RETURN(
         cut.table, BuildRecomputing(*option.schedule, cut.schedule_problem, RecomputingStages(cut.partition)));
+    cut.table = WithoutFrozen(cut.table, BackwardOfStages(request.graph, cut.partition.stages));
     if (RaiseTo(SlotCountsOf(cut.table), cut.problem.slots)) continue;
     STAGECOACH_ASSIGN_OR_RETURN(cut.timeline, Simulate(cut.table, cut.schedule_problem));
     cut.update_seconds =

@@ -56,15 +56,20 @@ PartitionProblem WithoutTransfers(PartitionProblem problem) {
 // What the partitioner reckons with is what the stages then have, but for transfers and scratch: their bytes are shared
 // in turns where that is possible.
 TEST(SlotCountsTest, BytesOfAPartitionAreThoseOfItsProgramsAndTransfers) {
-  for (const auto& [schedule, num_stages, recomputes] :
-       {std::tuple("1f1b", 3u, false), std::tuple("gpipe", 2u, false), std::tuple("1f1b", 1u, false),
-        std::tuple("1f1b", 4u, false), std::tuple("1f1b", 3u, true), std::tuple("gpipe", 2u, true),
-        std::tuple("zb_h1", 3u, true)}) {
+  using Layers = std::vector<uint32_t>;
+  for (const auto& [schedule, num_stages, recomputes, frozen] :
+       {std::tuple("1f1b", 3u, false, Layers{}), std::tuple("gpipe", 2u, false, Layers{}),
+        std::tuple("1f1b", 1u, false, Layers{}), std::tuple("1f1b", 4u, false, Layers{}),
+        std::tuple("1f1b", 3u, true, Layers{}), std::tuple("gpipe", 2u, true, Layers{}),
+        std::tuple("zb_h1", 3u, true, Layers{}), std::tuple("gpipe", 4u, false, Layers{0, 1, 2}),
+        std::tuple("1f1b", 4u, false, Layers{2, 3}), std::tuple("zb_h1", 4u, false, Layers{4, 5, 6}),
+        std::tuple("gpipe", 4u, true, Layers{2, 3})}) {
     const testing::SmallPipeline pipeline =
         testing::MakeSmallPipeline(schedule, {.num_stages = num_stages,
                                               .num_micro_batches = 6,
                                               .tied = num_stages % 2 == 1,
-                                              .recomputes = std::vector<bool>(recomputes ? num_stages : 0, true)});
+                                              .recomputes = std::vector<bool>(recomputes ? num_stages : 0, true),
+                                              .frozen_layers = frozen});
     PartitionProblem problem{.layers = LayerLoadsOf(pipeline.graph, kState),
                              .workers = std::vector<WorkerCapacity>(num_stages)};
     problem.slots = SlotCountsOf(pipeline.table);
