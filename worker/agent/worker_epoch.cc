@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/action_text.h"
 #include "common/check.h"
+#include "common/frozen_layers.h"
 #include "common/status_macros.h"
 
 namespace stagecoach {
@@ -17,6 +18,15 @@ bool IsLocal(const v1::ChannelSpec& spec) { return spec.from_worker_rank() == sp
 
 bool IsSameEdge(const v1::ChannelSpec& a, const v1::ChannelSpec& b) {
   return a.from_stage() == b.from_stage() && a.to_stage() == b.to_stage() && a.kind() == b.kind();
+}
+
+// What a program was lowered for is what the graph says.
+absl::Status CheckFrozen(const v1::ModelGraph& graph, const v1::StageSlots& stage) {
+  const StageBackward backward = BackwardOfStage(graph, stage.first_layer(), stage.last_layer());
+  const bool frozen_below = stage.first_layer() > 0 && !backward.sends_gradient;
+  if (stage.frozen_below() == frozen_below) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("the program says that ", frozen_below ? "something" : "nothing",
+                                                 " below stage ", stage.stage(), " is trained, the graph does not"));
 }
 
 std::vector<uint32_t> RecomputedLayers(const v1::StageSlots& stage) {
@@ -51,6 +61,7 @@ absl::Status WorkerEpoch::Allocate() {
   STAGECOACH_ASSIGN_OR_RETURN(stream_, context_.device.CreateStream());
   for (size_t i = 0; i < context_.states.size(); ++i) {
     const v1::StageSlots& slots = program().stages(static_cast<int>(i));
+    STAGECOACH_RETURN_IF_ERROR(CheckFrozen(assignment.graph(), slots));
     STAGECOACH_ASSIGN_OR_RETURN(
         std::unique_ptr<Stage> stage,
         options.stage_factory(context_.device, assignment.spec(), assignment.graph(),

@@ -42,6 +42,7 @@ class Restorer {
     for (const v1::LayerSpec& layer : assignment.graph().layers()) {
       for (const v1::ParameterSpec& parameter : layer.parameters()) {
         parameters.insert(parameter.name());
+        if (layer.frozen()) continue;
         for (const char* moment : optimizer->moment_names())
           moments.insert(absl::StrCat(parameter.name(), ".", moment));
       }

@@ -290,7 +290,7 @@ absl::Status ProgramPreparer::PrepareMemory(const v1::Instruction& instruction, 
                                                       is_forward || is_input, "saved slot"));
   STAGECOACH_ASSIGN_OR_RETURN(memory.shared,
                               StageSlot(slots.shared(), instruction.shared_slot(), needed.shared, true, "shared slot"));
-  const bool recomputes = needed.remade > 0;
+  const bool recomputes = needed.recomputed > 0;
   if (is_recomputation && !recomputes) return absl::InvalidArgumentError("its stage has no layers to recompute");
   STAGECOACH_ASSIGN_OR_RETURN(memory.pending, StageSlot(slots.pending(), instruction.pending_slot(),
                                                         is_forward ? needed.remade : needed.pending,

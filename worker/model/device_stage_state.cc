@@ -108,6 +108,7 @@ absl::Status DeviceStageState::CollectTensors() {
 }
 
 absl::Status DeviceStageState::CollectUse(uint32_t layer, const v1::ParameterSpec& spec) {
+  const bool is_frozen = graph_.layers(static_cast<int>(layer)).frozen();
   const auto found = std::find_if(held_.begin(), held_.end(),
                                   [&](const HeldTensor& held) { return held.spec->name() == spec.name(); });
   if (found != held_.end()) {
@@ -116,6 +117,10 @@ absl::Status DeviceStageState::CollectUse(uint32_t layer, const v1::ParameterSpe
                                                      " that another layer has too, without being tied to it by "
                                                      "tied_to_layer and an equal shape"));
     }
+    if (found->trained == is_frozen) {
+      return absl::InvalidArgumentError(absl::StrCat("layer ", layer, " and another use ", spec.name(),
+                                                     ", and one of them is frozen: freeze both or neither"));
+    }
     uses_.back().push_back({static_cast<size_t>(found - held_.begin()), &spec, /*later=*/true});
     return absl::OkStatus();
   }
@@ -123,24 +128,36 @@ absl::Status DeviceStageState::CollectUse(uint32_t layer, const v1::ParameterSpe
   held.spec = &spec;
   held.owned = !spec.has_tied_to_layer();
   held.tied = spec.has_tied_to_layer() || HasLaterUse(graph_, layer, spec.name());
-  if (held.tied && tied_ != SIZE_MAX) {
+  held.trained = !is_frozen;
+  const bool adds_gradients = held.tied && held.trained;
+  if (adds_gradients && tied_ != SIZE_MAX) {
     return absl::InvalidArgumentError(absl::StrCat("both ", held_[tied_].spec->name(), " and ", spec.name(),
                                                    " are tied; a stage can hold one tied tensor"));
   }
-  if (held.tied) tied_ = held_.size();
+  if (adds_gradients) tied_ = held_.size();
   uses_.back().push_back({held_.size(), &spec, /*later=*/false});
   held_.push_back(std::move(held));
   return absl::OkStatus();
 }
 
+template <typename Visit>
+void DeviceStageState::ForEachTrainedUse(Visit visit) const {
+  for (const std::vector<Use>& uses : uses_) {
+    for (const Use& use : uses) {
+      if (held_[use.held].trained) visit(use);
+    }
+  }
+}
+
 absl::Status DeviceStageState::Allocate() {
   const v1::DType dtype = device_.capabilities().compute_dtype;
   const size_t num_moments = optimizer_->moment_names().size();
-  for (const HeldTensor& held : held_) bytes_.parameters += NumElements(*held.spec) * BytesOf(dtype);
-  for (const std::vector<Use>& uses : uses_) {
-    for (const Use& use : uses) bytes_.gradients += NumElements(*use.spec) * BytesOf(dtype);
+  for (const HeldTensor& held : held_) {
+    const uint64_t bytes = NumElements(*held.spec) * BytesOf(dtype);
+    bytes_.parameters += bytes;
+    if (held.trained) bytes_.optimizer += bytes * num_moments;
   }
-  bytes_.optimizer = bytes_.parameters * num_moments;
+  ForEachTrainedUse([&](const Use& use) { bytes_.gradients += NumElements(*use.spec) * BytesOf(dtype); });
   STAGECOACH_ASSIGN_OR_RETURN(values_, device_.Allocate(bytes_.parameters, MemoryKind::kDevice));
   STAGECOACH_ASSIGN_OR_RETURN(gradients_, device_.Allocate(bytes_.gradients, MemoryKind::kDevice));
   STAGECOACH_ASSIGN_OR_RETURN(moments_, device_.Allocate(bytes_.optimizer, MemoryKind::kDevice));
@@ -151,14 +168,13 @@ absl::Status DeviceStageState::Allocate() {
   std::byte* moment = moments_->data();
   for (HeldTensor& held : held_) {
     held.value = TakeTensor(*held.spec, dtype, &value);
-    for (size_t i = 0; i < num_moments; ++i) held.moments.push_back(TakeTensor(*held.spec, dtype, &moment));
+    for (size_t i = 0; held.trained && i < num_moments; ++i)
+      held.moments.push_back(TakeTensor(*held.spec, dtype, &moment));
   }
-  for (const std::vector<Use>& uses : uses_) {
-    for (const Use& use : uses) {
-      HeldTensor& held = held_[use.held];
-      (use.later ? held.later_gradient : held.gradient) = TakeTensor(*use.spec, dtype, &gradient);
-    }
-  }
+  ForEachTrainedUse([&](const Use& use) {
+    HeldTensor& held = held_[use.held];
+    (use.later ? held.later_gradient : held.gradient) = TakeTensor(*use.spec, dtype, &gradient);
+  });
 
   const auto num_held = static_cast<int64_t>(held_.size());
   STAGECOACH_ASSIGN_OR_RETURN(report_memory_,
@@ -188,7 +204,7 @@ void DeviceStageState::ListTensors() {
       tensors_.push_back({absl::StrCat(held.spec->name(), ".", optimizer_->moment_names()[i]), held.moments[i],
                           /*optimizer_state=*/true, held.owned});
     }
-    if (held.owned) norms_.push_back({held.spec->name(), 0});
+    if (held.owned && held.trained) norms_.push_back({held.spec->name(), 0});
   }
   std::sort(tensors_.begin(), tensors_.end(), [](const StateTensor& a, const StateTensor& b) {
     return std::pair(a.optimizer_state, absl::string_view(a.name)) <
@@ -226,6 +242,7 @@ std::span<const Parameter> DeviceStageState::parameters(LayerIndex layer) const 
 }
 
 absl::Status DeviceStageState::EnqueueZeroGradients(Stream& stream) {
+  if (bytes_.gradients == 0) return stream.CheckNotCancelled();  // all is frozen
   return device_.operations().elementwise().EnqueueFill(stream, all_gradients_, 0);
 }
 
@@ -255,7 +272,7 @@ absl::Status DeviceStageState::EnqueueReduceTie(Stream& stream, const Tensor& ot
 absl::StatusOr<StageState::GradientReport> DeviceStageState::ReportGradients(Stream& stream) {
   UpdateOperations& update = device_.operations().update();
   for (size_t i = 0; i < held_.size(); ++i) {
-    if (!held_[i].owned) continue;
+    if (!held_[i].owned || !held_[i].trained) continue;
     const auto row = static_cast<int64_t>(i);
     STAGECOACH_RETURN_IF_ERROR(update.EnqueueSquaredNorm(stream, held_[i].gradient, squared_norms_.Slice(row, 1),
                                                          num_non_finite_.Slice(row, 1)));
@@ -264,7 +281,7 @@ absl::StatusOr<StageState::GradientReport> DeviceStageState::ReportGradients(Str
   GradientReport report;
   size_t reported = 0;
   for (size_t i = 0; i < held_.size(); ++i) {
-    if (!held_[i].owned) continue;
+    if (!held_[i].owned || !held_[i].trained) continue;
     norms_[reported++].squared_norm = squared_norms_.as<double>()[i];
     report.num_non_finite += static_cast<uint64_t>(num_non_finite_.as<int64_t>()[i]);
   }
@@ -305,6 +322,7 @@ absl::Status DeviceStageState::EnqueueUpdates(Stream& stream, const v1::CommitRe
   }
   for (; next_update_ < held_.size(); ++next_update_) {
     const HeldTensor& held = held_[next_update_];
+    if (!held.trained) continue;
     const OptimizedTensor tensor = {.value = held.value,
                                     .gradient = held.gradient,
                                     .moments = held.moments,

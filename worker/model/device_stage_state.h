@@ -12,7 +12,8 @@
 namespace stagecoach {
 
 // The state of a stage in three allocations of one device: values, accumulators, moments, each packed in the order of
-// layers. A fourth, small and in host memory, receives norms and digests. Executor's thread only.
+// layers; frozen layers have values alone. A fourth, small and in host memory, receives norms and digests. Executor's
+// thread only.
 class DeviceStageState : public StageState {
  public:
   // See StageState::Create.
@@ -38,7 +39,8 @@ class DeviceStageState : public StageState {
   struct HeldTensor {
     const v1::ParameterSpec* spec = nullptr;  // of the first use here
     bool owned = true;
-    bool tied = false;  // with another use in the model, here or not
+    bool tied = false;    // with another use in the model, here or not
+    bool trained = true;  // false: its layer is frozen, and it has no gradient and no moments
     Tensor value;
     Tensor gradient;        // accumulator of the first use here; of all after EnqueueReduceTie
     Tensor later_gradient;  // of the later use; empty unless both are here
@@ -59,6 +61,8 @@ class DeviceStageState : public StageState {
   absl::Status Initialize(Stream& stream, uint64_t seed);
 
   absl::Status CollectUse(uint32_t layer, const v1::ParameterSpec& spec);
+  template <typename Visit>
+  void ForEachTrainedUse(Visit visit) const;
   absl::Status EnqueueUpdates(Stream& stream, const v1::CommitRecord& record);
   absl::Status WaitComplete(Stream& stream);
 
@@ -72,7 +76,7 @@ class DeviceStageState : public StageState {
   std::vector<std::vector<Use>> uses_;  // [layers here], in the order of their specs
   std::vector<std::vector<Parameter>> parameters_;
   std::vector<StateTensor> tensors_;
-  size_t tied_ = SIZE_MAX;  // index into held_; SIZE_MAX: none
+  size_t tied_ = SIZE_MAX;  // index into held_ of the one that is trained; SIZE_MAX: none
 
   std::unique_ptr<Memory> values_, gradients_, moments_, report_memory_;
   Tensor all_gradients_;

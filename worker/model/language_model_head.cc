@@ -74,7 +74,8 @@ absl::Status LanguageModelHead::Forward(const MicroBatch& micro_batch, const Ten
   RegionCarver scratch(memory.scratch);
   Rows rows = {.input = input.AsMatrix(), .labels = AsVector(labels), .log_sum_exp = LogSumExp(input, memory)};
   rows.loss = scratch.Take(v1::DTYPE_F64, {num_rows});
-  if (micro_batch.training) rows.input_gradient = SavedInputGradient(input, memory);
+  // No room to save it: nothing below is trained, and nobody wants it.
+  if (micro_batch.training && !memory.saved.empty()) rows.input_gradient = SavedInputGradient(input, memory);
   const int64_t rows_at_a_time = HeadForwardRows(num_rows, vocab_);
   const Tensor logits = scratch.Take(input.dtype, {rows_at_a_time, vocab_});
   for (int64_t first = 0; first < num_rows; first += rows_at_a_time) {
@@ -99,7 +100,7 @@ absl::Status LanguageModelHead::ForwardRows(const MicroBatch& micro_batch, const
   STAGECOACH_RETURN_IF_ERROR(
       matmul.EnqueueMatmul(stream, {.a = rows.input, .b = weight_.value, .c = logits, .transpose_b = true}));
   STAGECOACH_RETURN_IF_ERROR(vocabulary.EnqueueCrossEntropy(stream, logits, rows.labels, rows.log_sum_exp, rows.loss));
-  if (!micro_batch.training) return absl::OkStatus();
+  if (rows.input_gradient.empty()) return absl::OkStatus();
   STAGECOACH_RETURN_IF_ERROR(vocabulary.EnqueueCrossEntropyGradient(stream, logits, /*first_column=*/0, rows.labels,
                                                                     rows.log_sum_exp, gradient_scale));
   return matmul.EnqueueMatmul(stream, {.a = logits, .b = weight_.value, .c = rows.input_gradient});

@@ -12,7 +12,7 @@ namespace stagecoach {
 // The output embedding and the loss: the mean cross entropy over the tokens whose label is not negative. Works in tiles
 // (see HeadForwardRows), so that the full logits never exist: Forward goes over rows, computes their loss and, in
 // training, already their input gradient, which BackwardInput copies out; BackwardWeight goes over the vocabulary and
-// computes the logits again.
+// computes the logits again. Without a saved region Forward makes no input gradient.
 //
 // Host work: counts labels, and adds the rows' losses in row order, both after a wait for the device; so the device's
 // memory must be host_addressable. Executor's thread only.

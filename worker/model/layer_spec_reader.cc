@@ -58,7 +58,8 @@ absl::Status CheckParameters(const v1::LayerSpec& spec, std::span<const Paramete
   for (size_t i = 0; i < shapes.size(); ++i) {
     const std::vector<int64_t>& shape = shapes.begin()[i];
     for (const Tensor& tensor : {parameters[i].value, parameters[i].gradient}) {
-      if (HasShape(tensor, shape)) continue;
+      const bool is_frozen = parameters[i].gradient.empty();
+      if (HasShape(tensor, shape) || (is_frozen && tensor.empty())) continue;
       return Unusable(spec, absl::StrCat("its parameter ", i, " is ", tensor.ShapeString(), ", must be [",
                                          absl::StrJoin(shape, ", "), "]"));
     }

@@ -6,8 +6,10 @@
 #include <string>
 #include <vector>
 
+#include "common/frozen_layers.h"
 #include "common/ids.h"
 #include "common/layer_memory.h"
+#include "common/layer_slots.h"
 #include "stagecoach/v1/job.pb.h"
 #include "stagecoach/v1/plan.pb.h"
 #include "worker/model/slot_requirements.h"
@@ -19,8 +21,8 @@ namespace stagecoach {
 // A stage made of layers. Lays its layers' regions out inside the slots it is handed, as MemoryOfStage in
 // common/layer_memory.h says: for full micro-batches; ragged ones use a front part of each region. A layer writes its
 // output where the next has its input, and the next writes its input gradient where the first has its output gradient,
-// so that nothing is copied but the stage's own input and output gradient. Allocates nothing after Create. Executor's
-// thread only.
+// so that nothing is copied but the stage's own input and output gradient, where they are kept. Of frozen layers no
+// more is called than the trained ones need. Allocates nothing after Create. Executor's thread only.
 class LayeredStage : public Stage {
  public:
   // Layers of `graph`; `state` holds (at least) these and outlives the stage, as does `device`. INVALID_ARGUMENT: a
@@ -40,17 +42,18 @@ class LayeredStage : public Stage {
                               const StageMemoryView& memory) override;
 
  private:
-  // Where one layer's regions start in the slots.
+  // Where one layer's regions start, each in the slot that MemoryOf takes it from.
   struct PlacedLayer {
     std::string name;
     std::unique_ptr<Layer> layer;
+    LayerRole role = LayerRole::kTrained;
     LayerMemoryBytes bytes;
     int64_t input_columns = 0;   // 0: tokens
     int64_t output_columns = 0;  // 0: the loss
-    uint64_t input = 0, output_gradient = 0, pending = 0;
     bool is_recomputed = false;
-    uint64_t saved = 0;   // in `recomputed` if it is, or else in `saved`
-    uint64_t shared = 0;  // in `pending` if it is, or else in `shared`
+    uint64_t input = 0;            // in `shared` when it is kept, or else in `scratch`
+    uint64_t output_gradient = 0;  // in `pending` when it is kept, or else in `scratch`
+    uint64_t saved = 0, shared = 0, pending = 0, scratch = 0;
   };
   // The ends of what has been placed in each slot.
   struct SlotEnds {
@@ -58,7 +61,10 @@ class LayeredStage : public Stage {
   };
 
   LayeredStage(Device& device, const v1::ModelGraph& graph, const SlotRequirements& slots);
-  absl::Status Place(const v1::LayerSpec& spec, bool is_recomputed, std::unique_ptr<Layer> layer, SlotEnds& ends);
+  absl::Status Place(const v1::ModelGraph& graph, uint32_t index, bool is_recomputed, std::unique_ptr<Layer> layer,
+                     SlotEnds& ends);
+  absl::Status CheckFollows(const PlacedLayer& placed) const;
+  static void PlaceRegions(const LayerSlots& slots, SlotEnds& ends, PlacedLayer& placed);
   LayerMemory MemoryOf(const PlacedLayer& placed, const StageMemoryView& memory) const;
 
   // The activation [samples, seq, columns] at `data`; tokens for an embedding's input, the loss for a head's output.
@@ -68,6 +74,15 @@ class LayeredStage : public Stage {
   // Empty for the head.
   Tensor OutputGradientIn(const StageMemoryView& memory, const PlacedLayer& placed,
                           const MicroBatch& micro_batch) const;
+  // The first layer's input and the last one's output gradient: copies in a slot where they are kept, and otherwise
+  // what comes from outside.
+  absl::StatusOr<Tensor> TakeInput(const MicroBatch& micro_batch, const Tensor& input,
+                                   const StageMemoryView& memory) const;
+  absl::StatusOr<Tensor> TakeOutputGradient(const MicroBatch& micro_batch, const Tensor& output_gradient,
+                                            const StageMemoryView& memory) const;
+  // Of layer `i` of those here; empty: nobody wants it.
+  Tensor InputGradientOf(size_t i, const Tensor& stage_input_gradient, const StageMemoryView& memory,
+                         const MicroBatch& micro_batch) const;
   // Copies what comes from outside into its place in a slot.
   absl::Status EnqueueCopyIn(Stream& stream, const char* what, const Tensor& from, const Tensor& to) const;
 

@@ -5,6 +5,7 @@
 
 #include "absl/memory/memory.h"
 #include "absl/strings/str_cat.h"
+#include "common/frozen_layers.h"
 #include "common/status_macros.h"
 
 namespace stagecoach {
@@ -23,11 +24,18 @@ absl::StatusOr<std::unique_ptr<SimulatedStage>> SimulatedStage::Create(const Sim
   STAGECOACH_ASSIGN_OR_RETURN(const SlotRequirements slots, SlotRequirements::Of(device, graph, extent));
   const auto first = graph.layers().begin() + static_cast<int>(extent.first_layer);
   const auto last = graph.layers().begin() + static_cast<int>(extent.last_layer);
-  const auto num_blocks = static_cast<double>(std::count_if(
-      first, last + 1, [](const v1::LayerSpec& layer) { return layer.kind() == v1::LAYER_KIND_TRANSFORMER_BLOCK; }));
+  const auto is_block = [](const v1::LayerSpec& layer) { return layer.kind() == v1::LAYER_KIND_TRANSFORMER_BLOCK; };
+  const auto num_blocks = static_cast<double>(std::count_if(first, last + 1, is_block));
+  const auto lowest = std::max(extent.first_layer, LowestTrainedLayer(graph));
+  const auto num_with_input =
+      static_cast<double>(lowest > extent.last_layer
+                              ? 0
+                              : std::count_if(graph.layers().begin() + static_cast<int>(lowest), last + 1, is_block));
+  const auto num_with_weight = static_cast<double>(
+      std::count_if(first, last + 1, [&](const v1::LayerSpec& layer) { return is_block(layer) && !layer.frozen(); }));
   const SimulatedCosts stage_costs{.forward = num_blocks * costs.forward,
-                                   .backward_input = num_blocks * costs.backward_input,
-                                   .backward_weight = num_blocks * costs.backward_weight};
+                                   .backward_input = num_with_input * costs.backward_input,
+                                   .backward_weight = num_with_weight * costs.backward_weight};
   const bool has_head = last->kind() == v1::LAYER_KIND_LANGUAGE_MODEL_HEAD;
   const double recompute_seconds = static_cast<double>(extent.recomputed_layers.size()) * costs.forward;
   return absl::WrapUnique(new SimulatedStage(stage_costs, recompute_seconds, std::move(timer), slots, has_head));

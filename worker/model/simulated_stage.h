@@ -13,8 +13,9 @@
 namespace stagecoach {
 
 // A stage that computes nothing and takes the time that a cost model gives it, asleep, so that many workers run on few
-// cores as if each had a device. A call takes the seconds of the stage's transformer blocks times the micro-batch's
-// share of a full one, from when it begins; R those of a forward of the recomputed ones. It needs the slots of the real
+// cores as if each had a device. A call takes the seconds of the transformer blocks that have it (frozen ones have no
+// W, and no I below every trained layer) times the micro-batch's share of a full one, from when it begins; R those of a
+// forward of the recomputed ones. It needs the slots of the real
 // stage and touches none of them; of its tensors it writes the loss alone, 0. Executor's thread only. A call ends with
 // ABORTED within 100 ms of Stream::Cancel.
 class SimulatedStage final : public Stage {

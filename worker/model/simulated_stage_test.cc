@@ -67,7 +67,7 @@ class SimulatedStageTest : public testing::Test {
   absl::Status BackwardWeight() { return stage_->BackwardWeight(micro_batch_, {}, memory_); }
   Tensor Output() { return Tensor::Of(&output_, v1::DTYPE_F64, {1}); }
 
-  const SmallModel model_{.blocks = 3, .micro_batch_size = 4};
+  SmallModel model_{.blocks = 3, .micro_batch_size = 4};
   const std::unique_ptr<Device> device_ = *CpuDevice::Create({});
   const std::unique_ptr<Stream> stream_ = *device_->CreateStream();
   MicroBatch micro_batch_{.step = Step(1), .index = MicroBatchIndex(0), .samples = 4, .stream = stream_.get()};
@@ -84,6 +84,15 @@ TEST_F(SimulatedStageTest, TakesTheTimeOfItsBlocks) {
   EXPECT_EQ(Time([&] { return BackwardInput(); }), absl::Milliseconds(40));
   EXPECT_EQ(Time([&] { return BackwardWeight(); }), absl::Milliseconds(10));
   EXPECT_THAT(time_.sleeps, ElementsAre(absl::Milliseconds(20), absl::Milliseconds(60), absl::Milliseconds(70)));
+}
+
+TEST_F(SimulatedStageTest, FrozenBlocksTakeTheTimeOfWhatIsLeftOfThem) {
+  model_.tied = false;
+  model_.frozen = {0, 1, 3};
+  Make(0, 3, {.forward = 0.01, .backward_input = 0.02, .backward_weight = 0.005});
+  EXPECT_EQ(Time([&] { return Forward(); }), absl::Milliseconds(30));
+  EXPECT_EQ(Time([&] { return BackwardInput(); }), absl::Milliseconds(40));
+  EXPECT_EQ(Time([&] { return BackwardWeight(); }), absl::Milliseconds(5));
 }
 
 TEST_F(SimulatedStageTest, RecomputationTakesAForwardOfItsBlocks) {

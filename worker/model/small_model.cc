@@ -97,6 +97,7 @@ v1::ModelGraph SmallModel::Graph() const {
   head = MakeLayer(*this, "lm_head", v1::LAYER_KIND_LANGUAGE_MODEL_HEAD);
   AddMatrix(*this, head, tied ? "transformer.wte.weight" : "lm_head.weight", {vocab, hidden});
   if (tied) head.mutable_parameters(0)->set_tied_to_layer(0);
+  for (const uint32_t layer : frozen) graph.mutable_layers(static_cast<int>(layer))->set_frozen(true);
   return graph;
 }
 

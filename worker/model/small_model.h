@@ -2,6 +2,7 @@
 #define STAGECOACH_WORKER_MODEL_SMALL_MODEL_H_
 
 #include <cstdint>
+#include <vector>
 
 #include "stagecoach/v1/job.pb.h"
 #include "stagecoach/v1/plan.pb.h"
@@ -19,7 +20,8 @@ struct SmallModel {
   uint64_t micro_batch_size = 2;
   bool tied = true;
   double dropout = 0;
-  double std = 0.3;  // large, so that no gradient is negligible
+  double std = 0.3;                   // large, so that no gradient is negligible
+  std::vector<uint32_t> frozen = {};  // layers
 
   v1::JobSpec Spec() const;      // what worker/model reads of it; adamw
   v1::ModelGraph Graph() const;  // embedding, blocks, norm, head

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "common/frozen_layers.h"
 #include "common/memory_layout.h"
 #include "common/philox.h"
 
@@ -157,17 +158,20 @@ void StageBench::BackwardInput(size_t batch) {
   HeldBatch& held = batches_[batch];
   for (size_t i = stages_.size(); i-- > 0;) {
     StageSlots& slots = held.stages[i];
+    const StageBackward backward = BackwardOfStage(graph_, stages_[i].first_layer, stages_[i].last_layer);
+    if (!backward.input) return;
     slots.scratch->Scribble();
-    if (stages_[i].stage->slot_bytes().remade > 0) {
+    if (stages_[i].stage->slot_bytes().recomputed > 0) {
       ExpectOk(stages_[i].stage->Recompute(held.batch.micro_batch, View(slots)));
       slots.scratch->Scribble();
     }
     const bool last = i + 1 == stages_.size();
-    ExpectOk(stages_[i].stage->BackwardInput(held.batch.micro_batch,
-                                             last ? Tensor() : activation_gradient(batch, i + 1),
-                                             activation_gradient(batch, i), View(slots)));
+    ExpectOk(stages_[i].stage->BackwardInput(
+        held.batch.micro_batch, last ? Tensor() : activation_gradient(batch, i + 1),
+        backward.sends_gradient ? activation_gradient(batch, i) : Tensor(), View(slots)));
     slots.saved->Scribble();
     slots.recomputed->Scribble();
+    if (!backward.weight) slots.shared->Scribble();
     if (!last) held.stages[i + 1].input->Scribble();
   }
 }
@@ -176,6 +180,7 @@ void StageBench::BackwardWeight(size_t batch) {
   HeldBatch& held = batches_[batch];
   for (size_t i = stages_.size(); i-- > 0;) {
     StageSlots& slots = held.stages[i];
+    if (!BackwardOfStage(graph_, stages_[i].first_layer, stages_[i].last_layer).weight) continue;
     slots.scratch->Scribble();
     const bool last = i + 1 == stages_.size();
     ExpectOk(stages_[i].stage->BackwardWeight(held.batch.micro_batch, last ? Labels(held) : Tensor(), View(slots)));
@@ -227,12 +232,13 @@ double StageBench::loss() const {
 
 namespace {
 
-// Calls visit(name, accumulator) for every tensor that a stage owns.
+// Calls visit(name, accumulator) for every tensor that a stage owns and that is trained.
 template <typename Visitor>
 void VisitGradients(const v1::ModelGraph& graph, StageState& state, Visitor visit) {
   for (int layer = 0; layer < graph.layers_size(); ++layer) {
     for (const Parameter& parameter : state.parameters(LayerIndex(static_cast<uint32_t>(layer)))) {
-      if (!parameter.spec->has_tied_to_layer()) visit(parameter.spec->name(), parameter.gradient);
+      const bool is_frozen = parameter.gradient.empty();
+      if (!parameter.spec->has_tied_to_layer() && !is_frozen) visit(parameter.spec->name(), parameter.gradient);
     }
   }
 }

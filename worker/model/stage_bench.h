@@ -52,7 +52,7 @@ class StageBench {
   // Adds a micro-batch; actions name it by the order of adding, from 0.
   void Add(BenchBatch batch);
 
-  // Every stage, in order, and back. I comes after an R where a stage recomputes.
+  // Every stage, in order, and back: of frozen layers what is left. I comes after an R where a stage recomputes.
   void Forward(size_t batch);
   void BackwardInput(size_t batch);
   void BackwardWeight(size_t batch);
@@ -70,7 +70,7 @@ class StageBench {
   // Of the micro-batch, at the edge into `stage`.
   Tensor activation(size_t batch, size_t stage) const;
   Tensor activation_gradient(size_t batch, size_t stage) const;
-  // By name; of owned tensors. Exact: f32 and f64 are doubles.
+  // By name; of owned tensors, gradients of those that are trained. Exact: f32 and f64 are doubles.
   std::map<std::string, std::vector<double>> Gradients();
   std::map<std::string, std::vector<double>> State();  // parameters and optimizer state
   // Digests by name, of the accumulators and of the state.

@@ -80,7 +80,7 @@ class StageConformanceTest : public testing::TestWithParam<Implementation> {
   }
 
   const SmallModel model_;
-  const v1::ModelGraph graph_ = model_.Graph();
+  v1::ModelGraph graph_ = model_.Graph();
   const std::unique_ptr<Device> device_ =
       GetParam().device == "cpu" ? *CpuDevice::Create({}) : *ReferenceDevice::Create({});
   const std::unique_ptr<Stream> stream_ = *device_->CreateStream();
@@ -116,6 +116,41 @@ TEST_P(StageConformanceTest, SlotsAreAsCommonLayerMemorySays) {
         EXPECT_EQ(bytes.remade > 0, !recomputed.empty());
       }
     }
+  }
+}
+
+TEST_P(StageConformanceTest, SlotsOfFrozenLayersAreAsCommonLayerMemorySays) {
+  const uint64_t element = BytesOf(device_->capabilities().compute_dtype);
+  for (const std::vector<int>& frozen : std::vector<std::vector<int>>{{1}, {2, 3}, {0, 1, 4}, {0, 1, 2, 4}}) {
+    graph_ = model_.Graph();
+    for (const int layer : frozen) graph_.mutable_layers(layer)->set_frozen(true);
+    for (uint32_t first = 0; first < model_.num_layers(); ++first) {
+      for (uint32_t last = first; last < model_.num_layers(); ++last) {
+        Make(first, last);
+        const StageMemoryBytes bytes = *MemoryOfStage(graph_, {first, last}, element);
+        EXPECT_EQ(stage_->slot_bytes().saved, bytes.saved);
+        EXPECT_EQ(stage_->slot_bytes().shared, bytes.shared);
+        EXPECT_EQ(stage_->slot_bytes().pending, bytes.pending);
+        EXPECT_EQ(stage_->slot_bytes().scratch, bytes.scratch);
+      }
+    }
+  }
+}
+
+// The second block is frozen, norm and head too: an I, and no W.
+TEST_P(StageConformanceTest, AFrozenStageThatGradientsPassThroughHasAnIAlone) {
+  for (const int layer : {0, 2, 3, 4}) graph_.mutable_layers(layer)->set_frozen(true);
+  for (const bool recomputes : {false, true}) {
+    slots_.clear();
+    MakeLast(recomputes ? std::vector<uint32_t>{2} : std::vector<uint32_t>{});
+    EXPECT_EQ(stage_->slot_bytes().pending, 0u);
+    EXPECT_EQ(stage_->slot_bytes().recomputed > 0, recomputes);
+    ASSERT_EQ(Forward(memory_), absl::OkStatus());
+    if (recomputes) {
+      EXPECT_EQ(Recompute(memory_), absl::OkStatus());
+    }
+    EXPECT_EQ(BackwardInput(memory_), absl::OkStatus());
+    for (const auto& slot : slots_) EXPECT_TRUE(slot->MarginsAreIntact());
   }
 }
 

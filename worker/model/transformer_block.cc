@@ -1,6 +1,7 @@
 #include "worker/model/transformer_block.h"
 
 #include "absl/memory/memory.h"
+#include "common/memory_layout.h"
 #include "common/status_macros.h"
 #include "worker/model/layer_spec_reader.h"
 #include "worker/model/region_carver.h"
@@ -57,7 +58,8 @@ struct TransformerBlock::BackwardCall {
   const MicroBatch& micro_batch;
   const Tensor& input;
   const Tensor& output_gradient;
-  const Tensor& input_gradient;
+  const Tensor& input_gradient;  // empty: nothing below is trained
+  const Tensor d_residual;       // in the place of the input's gradient, when that is wanted
   const LayerMemory& memory;
   const Shared shared;
   const Saved saved;
@@ -190,11 +192,12 @@ absl::Status TransformerBlock::BackwardInput(const MicroBatch& micro_batch, cons
                                              const Tensor& output_gradient, const Tensor& input_gradient,
                                              const LayerMemory& memory) {
   if (micro_batch.samples == 0) return absl::OkStatus();
-  if (input_gradient.empty()) return absl::InvalidArgumentError("a block needs memory for its input's gradient");
+  STAGECOACH_ASSIGN_OR_RETURN(const Tensor d_residual, ResidualGradient(input, input_gradient, memory));
   const BackwardCall call = {micro_batch,
                              input,
                              output_gradient,
                              input_gradient,
+                             d_residual,
                              memory,
                              Shared(shape_, input, memory),
                              Saved(shape_, input, memory),
@@ -203,11 +206,22 @@ absl::Status TransformerBlock::BackwardInput(const MicroBatch& micro_batch, cons
   return BackwardAttention(call);
 }
 
+absl::StatusOr<Tensor> TransformerBlock::ResidualGradient(const Tensor& input, const Tensor& input_gradient,
+                                                          const LayerMemory& memory) const {
+  if (!input_gradient.empty()) return input_gradient;
+  if (memory.scratch.size() < 2 * AlignUp(input.bytes())) {
+    return absl::InvalidArgumentError("a block needs memory for its input's gradient, or for its residual's");
+  }
+  RegionCarver scratch(memory.scratch);
+  scratch.Take(input.dtype, {input.rows(), shape_.hidden});  // what the pieces of I use in turn
+  return scratch.Take(input.dtype, {input.dims[0], input.dims[1], shape_.hidden});
+}
+
 absl::Status TransformerBlock::BackwardMlp(const BackwardCall& call) const {
   Stream& stream = *call.micro_batch.stream;
   TensorOperations& operations = device_.operations();
   const Tensor& d_gelu_input = call.pending.d_gelu_input;
-  const Tensor& d_residual = call.input_gradient;
+  const Tensor& d_residual = call.d_residual;
   STAGECOACH_ASSIGN_OR_RETURN(const Tensor d_projection,
                               EnqueueMlpProjectionGradient(call.micro_batch, call.output_gradient, call.memory));
   STAGECOACH_RETURN_IF_ERROR(mlp_out_.EnqueueBackwardInput(operations.matmul(), stream, d_projection, d_gelu_input));
@@ -229,7 +243,7 @@ absl::Status TransformerBlock::BackwardAttention(const BackwardCall& call) const
   const Tensor& input = call.input;
   const Pending& pending = call.pending;
   const Dropout dropout = dropout_.Of(call.micro_batch, shape_.residual_dropout, kDropAttentionOutput);
-  STAGECOACH_RETURN_IF_ERROR(operations.elementwise().EnqueueDropoutAdd(stream, call.input_gradient, dropout,
+  STAGECOACH_RETURN_IF_ERROR(operations.elementwise().EnqueueDropoutAdd(stream, call.d_residual, dropout,
                                                                         /*residual=*/{},
                                                                         pending.d_attention_projection));
   const Tensor d_attention = RegionCarver(call.memory.scratch).Take(input.dtype, {input.rows(), shape_.hidden});
@@ -240,6 +254,7 @@ absl::Status TransformerBlock::BackwardAttention(const BackwardCall& call) const
                .d_output = d_attention,
                .d_qkv = pending.d_qkv}));
   STAGECOACH_RETURN_IF_ERROR(attention_in_.EnqueueBackwardInput(matmul, stream, pending.d_qkv, pending.d_ln_1_output));
+  if (call.input_gradient.empty()) return absl::OkStatus();
   return operations.norm().EnqueueBackwardInput(stream, input.AsMatrix(), call.shared.ln_1_mean_rstd, ln_1_.gamma.value,
                                                 pending.d_ln_1_output, /*accumulate=*/true,
                                                 call.input_gradient.AsMatrix());

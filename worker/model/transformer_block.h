@@ -14,8 +14,8 @@ namespace stagecoach {
 // GPT-2's block, with the norms in front:
 //   residual = x        + dropout(c_proj(attention(c_attn(ln_1(x)))))
 //   y        = residual + dropout(c_proj(gelu(c_fc(ln_2(residual)))))
-// Attention drops probabilities too. Needs an input gradient, since it is never the first layer. Executor's thread
-// only.
+// Attention drops probabilities too. Without an input gradient, below which nothing is trained, I makes what W needs
+// and has the residual's gradient in scratch. Executor's thread only.
 class TransformerBlock : public Layer {
  public:
   static absl::StatusOr<std::unique_ptr<Layer>> Create(const v1::LayerSpec& spec, const LayerContext& context);
@@ -53,7 +53,10 @@ class TransformerBlock : public Layer {
   // What the backward needs; the output is left to ForwardProjection.
   absl::Status ForwardMlp(const MicroBatch& micro_batch, const Shared& shared, const Saved& saved) const;
   absl::Status ForwardProjection(const MicroBatch& micro_batch, const Tensor& output, const Shared& shared) const;
-  // Writes the residual's gradient to where the input's will be.
+  // Where the residual's gradient goes: to where the input's will be, or behind the rest of scratch.
+  absl::StatusOr<Tensor> ResidualGradient(const Tensor& input, const Tensor& input_gradient,
+                                          const LayerMemory& memory) const;
+  // Writes the residual's gradient.
   absl::Status BackwardMlp(const BackwardCall& call) const;
   // Adds the rest of the input's gradient.
   absl::Status BackwardAttention(const BackwardCall& call) const;

@@ -40,6 +40,7 @@ double ParameterBytes(const v1::LayerSpec& layer, uint64_t element_bytes) {
 v1::ModelGraph GraphOf(const v1::LayerCall& call) {
   v1::ModelGraph graph;
   *graph.add_layers() = call.layer();
+  graph.mutable_layers(0)->clear_frozen();  // all of its calls are made
   for (v1::ParameterSpec& parameter : *graph.mutable_layers(0)->mutable_parameters()) parameter.clear_tied_to_layer();
   graph.set_micro_batch_size(call.micro_batch_size());
   graph.set_seq_len(call.seq_len());
