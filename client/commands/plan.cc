@@ -12,6 +12,7 @@
 #include "client/commands/timeline_trace.h"
 #include "client/output/error_report.h"
 #include "client/output/table.h"
+#include "common/frozen_layers.h"
 #include "common/proto_json.h"
 #include "coordinator/plan/micro_batch_sizes.h"
 #include "coordinator/plan/plan_advice.h"
@@ -81,6 +82,29 @@ void PrintRecomputation(const v1::Plan& plan) {
   }
 }
 
+// What frozen layers leave of the backward of the stages that have some, or have nothing below to train.
+void PrintFrozen(const PlannedJob& job) {
+  const uint32_t lowest = LowestTrainedLayer(job.graph);
+  for (int i = 0; i < job.plan.stages_size(); ++i) {
+    const v1::StagePlan& stage = job.plan.stages(i);
+    google::protobuf::RepeatedField<uint32_t> frozen;
+    for (uint32_t layer = stage.first_layer(); layer <= stage.last_layer(); ++layer) {
+      if (job.graph.layers(static_cast<int>(layer)).frozen()) frozen.Add(layer);
+    }
+    if (frozen.empty()) continue;
+    const StageBackward backward = BackwardOfStage(job.graph, stage.first_layer(), stage.last_layer());
+    const bool is_one = frozen.size() == 1;
+    std::string text =
+        absl::StrCat(is_one ? "layer " : "layers ", NumbersText(frozen), is_one ? " is" : " are", " frozen");
+    if (!backward.input) absl::StrAppend(&text, ": no backward");
+    if (backward.input && !backward.weight) absl::StrAppend(&text, ": gradients pass through, I alone");
+    if (backward.weight && !backward.sends_gradient && lowest > stage.first_layer()) {
+      absl::StrAppend(&text, ": the backward ends at layer ", lowest);
+    }
+    std::cout << absl::StrFormat("stage %d: %s\n", i, text);
+  }
+}
+
 void PrintStages(const PlannedJob& job) {
   std::cout << absl::StrFormat("%-5s %-6s %-24s %12s %10s %10s %10s %10s %8s %8s %8s\n", "stage", "worker", "layers",
                                "parameters", "state MiB", "activ MiB", "other MiB", "total MiB", "F ms", "I ms",
@@ -116,6 +140,7 @@ void PrintPlan(const v1::JobSpec& spec, const PlannedJob& job) {
   const v1::Plan& plan = job.plan;
   PrintStages(job);
   PrintRecomputation(plan);
+  PrintFrozen(job);
   std::cout << absl::StrFormat(
       "schedule %s, %d micro-batches: step %.3f s (lower bound %.3f s), bubble %.1f%%, slowest stage %.2f x the "
       "mean\n",

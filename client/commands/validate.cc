@@ -31,11 +31,13 @@ std::string SizeNote(const v1::JobSpec& spec, uint64_t resumed_size) {
 
 void PrintSummary(const v1::JobSpec& spec, const TextCorpus& corpus, const PlannedJob& job, uint64_t resumed_size) {
   uint64_t parameters = 0;
+  uint64_t trained = 0;
   for (const v1::LayerSpec& layer : job.graph.layers()) {
     for (const v1::ParameterSpec& parameter : layer.parameters()) {
       uint64_t elements = parameter.has_tied_to_layer() ? 0 : 1;
       for (const uint64_t dim : parameter.shape()) elements *= dim;
       parameters += elements;
+      if (!layer.frozen()) trained += elements;
     }
   }
   const v1::TrainingSpec& training = spec.training();
@@ -43,6 +45,10 @@ void PrintSummary(const v1::JobSpec& spec, const TextCorpus& corpus, const Plann
   std::cout << absl::StrFormat("  model        %s, %d blocks, %d parameters%s\n", spec.model().architecture(),
                                spec.model().config().num_hidden_layers(), parameters,
                                spec.model().config().tie_word_embeddings() ? " (tied embeddings)" : "");
+  if (trained != parameters) {
+    std::cout << absl::StrFormat("  frozen       %d layers; %d parameters are trained\n",
+                                 spec.model().frozen_layers_size(), trained);
+  }
   std::cout << absl::StrFormat("  batch        %d = %d micro-batches x %d samples of %d tokens%s\n",
                                training.global_batch_size(), job.plan.num_micro_batches(), job.graph.micro_batch_size(),
                                training.seq_len(), SizeNote(spec, resumed_size));

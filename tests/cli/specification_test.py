@@ -2,6 +2,7 @@
 """What a specification meets at the command line: validate, plan, and every way of being wrong."""
 
 import json
+import shutil
 import unittest
 
 from command_line import CommandLineCase
@@ -104,6 +105,69 @@ class PlanTest(CommandLineCase):
         self.assertRegex(text, r"one block moved +.*transformer\.h\.\d from stage \d to stage \d: step [+-]")
         self.assertRegex(text, r"one more micro-batch +step \+")
         self.assertIn("no stage has a block to spare", self.run_stagecoach("plan", self.spec, "--workers", 4).stdout)
+
+
+FROZEN = ("--set", "model.frozen_layers=[transformer.wte, transformer.h.0-1, lm_head]")
+
+
+class FrozenLayersTest(CommandLineCase):
+    def test_are_resolved(self):
+        spec = self.get_json("validate", self.spec, *FROZEN)
+        self.assertEqual(spec["model"]["frozen_layers"],
+                         ["transformer.wte", "transformer.h.0", "transformer.h.1", "lm_head"])
+        resolved = self.run_stagecoach("validate", self.spec, *FROZEN, "-o", "yaml").stdout
+        self.assertIn("frozen_layers: [transformer.wte, transformer.h.0, transformer.h.1, lm_head]", resolved)
+        self.assertEqual(resolved, self.run_stagecoach("validate", "-", "-o", "yaml", stdin=resolved).stdout)
+        self.assertRegex(self.run_stagecoach("validate", self.spec, *FROZEN).stdout,
+                         r"frozen +4 layers; \d+ parameters are trained")
+
+    def test_plan_shows_what_is_left(self):
+        args = ("--workers", 2, "--set", "parallelism.partition=even")
+        plan = self.get_json("plan", self.spec, *FROZEN, *args)
+        frozen, trained = plan["stages"]
+        self.assertEqual(frozen["backward_input_seconds"], 0)
+        self.assertEqual(frozen["backward_weight_seconds"], 0)
+        self.assertEqual(int(frozen["memory_bytes"]["gradients"]), 0)
+        self.assertEqual(int(frozen["memory_bytes"]["optimizer"]), 0)
+        self.assertGreater(trained["backward_weight_seconds"], 0)
+        self.assertLess(plan["step_seconds"], self.get_json("plan", self.spec, *args)["step_seconds"])
+        text = self.run_stagecoach("plan", self.spec, *FROZEN, *args).stdout
+        self.assertIn("stage 0: layers 0 to 2 are frozen: no backward\n", text)
+        self.assertIn("stage 1: layer 6 is frozen\n", text)
+        self.assertNotRegex(text, r"\b0[BIW]\d")
+        middle = self.run_stagecoach("plan", self.spec, *args, "--set", "model.frozen_layers=[transformer.h.2-3, transformer.ln_f]",
+                                     "--set", "model.config.tie_word_embeddings=false").stdout
+        self.assertNotIn("I alone", middle)  # the head is trained
+        passing = self.run_stagecoach("plan", self.spec, *args, "--set", "model.config.tie_word_embeddings=false",
+                                      "--set", "model.frozen_layers=[transformer.h.2-3, transformer.ln_f, lm_head]").stdout
+        self.assertIn("stage 1: layers 3 to 6 are frozen: gradients pass through, I alone\n", passing)
+        inside = self.run_stagecoach("plan", self.spec, *args, "--set", "model.config.tie_word_embeddings=false",
+                                     "--set", "model.frozen_layers=[transformer.wte, transformer.h.0]").stdout
+        self.assertIn("stage 0: layers 0 to 1 are frozen: the backward ends at layer 2\n", inside)
+
+    def test_are_trained_without(self):
+        untied = ("--set", "model.config.tie_word_embeddings=false", "--set", "training.steps=3")
+        digests = set()
+        for workers in (1, 2):
+            self.run_stagecoach("train", self.spec, "--workers", workers, *untied, "--set",
+                                "model.frozen_layers=[transformer.wte, transformer.h.0-1]")
+            digests.add(self.run_stagecoach("checkpoint", "digest", "--state", self.checkpoints).stdout)
+            shutil.rmtree(self.checkpoints)
+        self.assertEqual(len(digests), 1)
+
+    def test_wrong_lists(self):
+        for layers, says in (
+                ("[transformer.h.9]", '"transformer.h.9" is no layer of the model; the layers are transformer.wte, transformer.h.0 '
+                                      'to transformer.h.3, transformer.ln_f and lm_head'),
+                ("[transformer.ln_g]", "did you mean transformer.ln_f?"),
+                ("[transformer.h.1.ln_1.weight]", "layers are frozen whole; did you mean transformer.h.1?"),
+                ('["*.mlp"]', '"*.mlp" matches no layer'),
+                ("[transformer.h.1, transformer.h.0-2]", "model.frozen_layers[1]: transformer.h.1 is frozen by model.frozen_layers[0]"),
+                ('["*"]', "every layer is frozen, and nothing is left to train"),
+                ("[lm_head]", "lm_head is frozen and transformer.wte is not, and model.config.tie_word_embeddings"),
+                ("transformer.wte", "expected a list of layers")):
+            for verb in ("train", "validate", "plan", "submit"):
+                self.refuse(self.spec, "--set", f"model.frozen_layers={layers}", says=says, verb=verb)
 
 
 class WrongSpecificationTest(CommandLineCase):
