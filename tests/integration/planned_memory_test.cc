@@ -158,6 +158,41 @@ TEST(PlannedMemoryTest, RecomputationIsAllocatedAsPlanned) {
   }
 }
 
+TEST(PlannedMemoryTest, FrozenLayersAreAllocatedAsPlanned) {
+  struct Case {
+    const char* schedule;
+    uint32_t workers, chunks;
+    const char* recomputation;
+    bool tied;
+    std::vector<const char*> frozen;
+  };
+  for (const Case& c : {Case{"1f1b", 3, 1, "none", false, {"transformer.wte", "transformer.h.0"}},
+                        {"gpipe", 1, 1, "full", false, {"transformer.wte", "transformer.h.0", "transformer.h.2"}},
+                        {"zb_h1", 3, 1, "full", false, {"transformer.h.3", "transformer.ln_f", "lm_head"}},
+                        {"interleaved", 2, 2, "none", true, {"transformer.wte", "transformer.h.1", "lm_head"}},
+                        {"v_half", 2, 2, "full", true, {"transformer.h.1", "transformer.h.2"}},
+                        {"1f1b",
+                         2,
+                         1,
+                         "none",
+                         false,
+                         {"transformer.wte", "transformer.h.0", "transformer.h.1", "transformer.h.2", "transformer.h.3",
+                          "transformer.ln_f"}}}) {
+    SCOPED_TRACE(testing::Message() << c.schedule << " " << testing::PrintToString(c.frozen));
+    EmbeddedJob job;
+    job.spec().mutable_training()->set_steps(3);
+    job.spec().mutable_model()->mutable_config()->set_tie_word_embeddings(c.tied);
+    for (const char* layer : c.frozen) job.spec().mutable_model()->add_frozen_layers(layer);
+    job.spec().mutable_parallelism()->set_schedule(c.schedule);
+    job.spec().mutable_parallelism()->set_virtual_stages(c.chunks);
+    job.spec().mutable_parallelism()->set_activation_checkpointing(c.recomputation);
+    job.spec().mutable_checkpoint()->set_async(true);
+    job.spec().mutable_checkpoint()->set_interval_steps(2);
+    job.AddValidation(/*interval=*/1);
+    ExpectPlannedBytes(job, c.workers);
+  }
+}
+
 TEST(PlannedMemoryTest, ACopyOfTheStateIsPlannedToo) {
   for (const bool tied : {false, true}) {
     SCOPED_TRACE(tied ? "tied" : "untied");
