@@ -17,6 +17,11 @@ class ExamplesTest(CommandLineCase):
         commands = re.findall(r"^    stagecoach (.*)$", section, re.MULTILINE)
         return [shlex.split(command.replace("/tmp/stagecoach", str(self.directory))) for command in commands]
 
+    def test_train_a_part_of_the_model(self):
+        plan, train = self.commands_below("Train a part of the model")
+        self.assertRegex(self.run_stagecoach(*plan, cwd=ROOT).stdout, r"stage 0: layers 0 to \d are frozen: no backward")
+        self.run_stagecoach(*train, cwd=ROOT)
+
     def test_resume_at_another_layout(self):
         train, listing, resume, whole, *digests = self.commands_below("Resume at another layout")
         self.run_stagecoach(*train, cwd=ROOT)
