@@ -177,6 +177,23 @@ TEST(SimulatorTest, TransfersOnOneDirectionOfAnEdgeGoOneAfterAnother) {
   EXPECT_LE(timeline.lower_bound, timeline.makespan);
 }
 
+// What a worker does takes 3 micro-batches x 3: the bound is the edge's.
+TEST(SimulatorTest, TheBoundCountsWhatAnEdgeCarries) {
+  ScheduleProblem problem = Uniform(2, 3, {1, 1, 1});
+  problem.edge_seconds = {5};
+  problem.communication_seconds = 2;
+  // Down at 1, 6, 11 and 16, there at 18; F until 19, B until 21, up until 28, B until 30. Up, from 11 on: the same.
+  EXPECT_EQ(Time("gpipe", problem).timeline.lower_bound, 30);
+  problem.edge_seconds = {100};
+  // 1 + 300 + 2, F and B, 102, B.
+  EXPECT_EQ(Time("gpipe", problem).timeline.lower_bound, 410);
+  EXPECT_GE(Time("1f1b", problem).timeline.makespan, 410);
+  // Forwards alone have one direction.
+  const Timeline forward = Time("forward_only", problem).timeline;
+  EXPECT_EQ(forward.lower_bound, 304);
+  EXPECT_EQ(forward.makespan, 304);
+}
+
 TEST(SimulatorTest, EdgesTakeTimeBetweenWorkersAlone) {
   constexpr auto F = v1::ACTION_KIND_FORWARD;
   ScheduleProblem problem = {.num_workers = 2, .num_chunks = 2, .num_micro_batches = 1};
