@@ -87,10 +87,11 @@ struct BoundedGraph {
 };
 
 // The least bound first: what is found there often shows that the other placement need not be searched.
-std::vector<BoundedGraph> Graphs(const ScheduleProblem& problem) {
+std::vector<BoundedGraph> Graphs(const ScheduleProblem& problem, std::optional<StagePlacement> only) {
   std::vector<BoundedGraph> graphs;
   for (const StagePlacement placement : {StagePlacement::kV, StagePlacement::kLoop}) {
     if (placement == StagePlacement::kV && problem.num_chunks != 2) continue;
+    if (only.value_or(placement) != placement) continue;
     AutoGraph graph(problem, placement);
     const double bound = AutoBound(graph).seconds();
     graphs.push_back({std::move(graph), bound});
@@ -106,10 +107,13 @@ absl::StatusOr<AutoResult> SearchSchedule(const ScheduleProblem& problem, const 
   const AutoSchedule schedule;
   STAGECOACH_RETURN_IF_ERROR(CheckProblem(problem, schedule));
   STAGECOACH_RETURN_IF_ERROR(CheckMemory(problem, schedule.name()));
+  if (options.placement == StagePlacement::kV && problem.num_chunks != 2) {
+    return absl::InvalidArgumentError(absl::StrCat(schedule.name(), ": a V of ", problem.num_chunks, " chunks"));
+  }
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
   AutoResult result;
   result.seconds = result.lower_bound_seconds = result.best_hand_made_seconds = kInfinity;
-  for (const auto& [graph, bound] : Graphs(problem)) {
+  for (const auto& [graph, bound] : Graphs(problem, options.placement)) {
     STAGECOACH_ASSIGN_OR_RETURN(Found best, BestHandMade(problem, graph));
     if (best.cost.worst < result.best_hand_made_seconds) {
       result.best_hand_made = best.hand_made;
@@ -130,7 +134,7 @@ absl::StatusOr<AutoResult> SearchSchedule(const ScheduleProblem& problem, const 
 }
 
 absl::StatusOr<v1::ComputeTable> AutoSchedule::Build(const ScheduleProblem& problem) const {
-  STAGECOACH_ASSIGN_OR_RETURN(AutoResult result, SearchSchedule(problem));
+  STAGECOACH_ASSIGN_OR_RETURN(AutoResult result, SearchSchedule(problem, options_));
   return std::move(result.table);
 }
 

@@ -2,7 +2,9 @@
 #define STAGECOACH_COORDINATOR_SCHEDULE_AUTO_SCHEDULE_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 
 #include "absl/status/statusor.h"
 #include "coordinator/schedule/schedule.h"
@@ -16,6 +18,7 @@ struct AutoOptions {
   // 0, which is a handful, to 1000. The result depends on nothing but the problem and these.
   double effort = 1;
   uint64_t seed = 1;
+  std::optional<StagePlacement> placement = std::nullopt;  // nothing: both, where there are two chunks
 };
 
 struct AutoResult {
@@ -34,13 +37,16 @@ struct AutoResult {
 
 // Minimises problem.objective within problem.memory_limit. Starts from every hand-made schedule with as many chunks,
 // then searches keys of a list scheduler (AutoKeySearch) and the rows (AutoRowSearch); with two chunks in both
-// placements. Never worse than the best hand-made schedule that respects the limits. Deterministic.
-// INVALID_ARGUMENT: as CheckProblem; or a worker that may not hold one micro-batch.
+// placements, or in that of the options. Never worse than the best hand-made schedule that respects the limits and is
+// placed so. Deterministic. INVALID_ARGUMENT: as CheckProblem; a worker that may not hold one micro-batch; or a V of
+// another number of chunks than two.
 absl::StatusOr<AutoResult> SearchSchedule(const ScheduleProblem& problem, const AutoOptions& options = {});
 
 // The table of SearchSchedule.
 class AutoSchedule final : public Schedule {
  public:
+  explicit AutoSchedule(AutoOptions options = {}) : options_(std::move(options)) {}
+
   absl::string_view name() const override { return "auto"; }
   absl::string_view description() const override {
     return "searched for the costs, latency and memory given; any P, M and V; never worse than the others";
@@ -50,6 +56,9 @@ class AutoSchedule final : public Schedule {
   bool forward_only() const override { return false; }
   bool AcceptsChunks(uint32_t num_chunks) const override { return num_chunks >= 1; }
   absl::StatusOr<v1::ComputeTable> Build(const ScheduleProblem& problem) const override;
+
+ private:
+  const AutoOptions options_;
 };
 
 }  // namespace stagecoach

@@ -48,6 +48,21 @@ double BestHandMade(const ScheduleProblem& problem, StagePlacement placement) {
   return best;
 }
 
+TEST(AutoScheduleTest, StaysInThePlacementThatItIsGiven) {
+  const ScheduleProblem problem = {.num_workers = 3, .num_chunks = 2, .num_micro_batches = 6};
+  for (const StagePlacement placement : {StagePlacement::kLoop, StagePlacement::kV}) {
+    const absl::StatusOr<AutoResult> result = SearchSchedule(problem, {.effort = 0.02, .placement = placement});
+    ASSERT_TRUE(result.ok()) << result.status();
+    EXPECT_EQ(result->placement, placement);
+    EXPECT_EQ((*WorkersOfStages(result->table))[3], WorkerOfStage(placement, 3, 3));
+    EXPECT_EQ(AutoSchedule({.effort = 0.02, .placement = placement}).Build(problem)->SerializeAsString(),
+              result->table.SerializeAsString());
+  }
+  const ScheduleProblem of_three = {.num_workers = 3, .num_chunks = 3, .num_micro_batches = 6};
+  EXPECT_THAT(std::string(SearchSchedule(of_three, {.placement = StagePlacement::kV}).status().message()),
+              HasSubstr("a V of 3 chunks"));
+}
+
 TEST(AutoScheduleTest, IsNeverWorseThanAHandMadeScheduleWithinTheMemoryLimits) {
   AutoRandom random(1);
   int num_better = 0;
