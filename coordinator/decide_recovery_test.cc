@@ -3,8 +3,10 @@
 
 #include <cmath>
 #include <functional>
+#include <memory>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
@@ -29,12 +31,12 @@ class RecoveryTest : public testing::Test {
     expected_ = undisturbed_.job(JobId("job")).history.checkpoints.at(0);
     Begin(harness_);
   }
-  static void Begin(DecideHarness& harness) {
+  static void Begin(DecideHarness& harness, std::shared_ptr<const JobPlan> plan = SmallPlan(3, 4)) {
     for (const char* name : kWorkers) harness.Connect(name);
     v1::JobSpec spec = SmallSpec();
     spec.mutable_resources()->set_workers(3);
     harness.Submit(spec);
-    harness.FinishPlanning(SmallPlan(3, /*num_validation_samples=*/4));
+    harness.FinishPlanning(std::move(plan));
   }
   const JobRecord& record() const { return harness_.job(job_); }
   v1::JobState state() const { return record().history.state; }
@@ -105,6 +107,7 @@ TEST_F(RecoveryTest, EpochIsNewAndMembersPartitionAndScheduleAreTheSame) {
   harness_.Dial("b");
   ASSERT_TRUE(harness_.planning.has_value());
   EXPECT_EQ(harness_.planning->same_cut_as->SerializeAsString(), plan->SerializeAsString());
+  EXPECT_EQ(harness_.planning->order, nullptr);  // it follows from the schedule
   EXPECT_EQ(harness_.planning->workers[1].memory_bytes, uint64_t{1} << 30);
   harness_.FinishPlanning(SmallPlan(3, 4));
   EXPECT_EQ(record().history.epoch, Epoch(2));
@@ -116,6 +119,44 @@ TEST_F(RecoveryTest, EpochIsNewAndMembersPartitionAndScheduleAreTheSame) {
   harness_.RunUntil([&] { return phase() == Phase::kTraining; });
   EXPECT_EQ(harness_.Sent("b", Message::kRunStep).back().run_step().step(), 2u);
   EXPECT_EQ(DescribeJob(record()).recoveries(), 1u);
+}
+
+// Three stages in an order that follows from no schedule's name.
+std::shared_ptr<const JobPlan> PlanWithOrder() {
+  std::shared_ptr<JobPlan> plan = SmallPlan(3, /*num_validation_samples=*/4);
+  plan->planned.plan.set_schedule("auto");
+  v1::ComputeTable order;
+  order.set_schedule("auto");
+  order.set_num_stages(3);
+  order.add_workers()->add_actions()->set_kind(v1::ACTION_KIND_FORWARD);
+  plan->planned.order = std::move(order);
+  return plan;
+}
+
+TEST_F(RecoveryTest, AnOrderThatWasSearchedIsInTheJournalUntilTheEnd) {
+  harness_ = DecideHarness();
+  Begin(harness_, PlanWithOrder());
+  const std::string order = PlanWithOrder()->planned.order->SerializeAsString();
+  ReachStep(1);
+  ASSERT_NE(record().history.order, nullptr);
+  EXPECT_EQ(record().history.order->SerializeAsString(), order);
+  harness_.Restart();
+  EXPECT_EQ(record().history.order->SerializeAsString(), order);
+  DialAll();
+  ASSERT_TRUE(harness_.planning.has_value());
+  ASSERT_NE(harness_.planning->order, nullptr);
+  EXPECT_EQ(harness_.planning->order->SerializeAsString(), order);
+  harness_.FinishPlanning(PlanWithOrder());
+  EXPECT_EQ(record().history.epoch, Epoch(2));
+  int num_orders = 0;
+  for (const v1::JournalEntry& entry : harness_.journal) {
+    if (!entry.has_epoch_started()) continue;
+    EXPECT_EQ(entry.epoch_started().order().SerializeAsString(), order);
+    ++num_orders;
+  }
+  EXPECT_EQ(num_orders, 2);
+  ExpectTheSameEnd();
+  EXPECT_EQ(record().history.order, nullptr);
 }
 
 // The verdict on step 2 was sent to one worker, and the journal lost it with the power.

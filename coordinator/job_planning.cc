@@ -20,6 +20,7 @@ absl::StatusOr<PlannedJob> Plan(const StartPlanning& order, const ResumePoint& p
     const bool keeps_size = ChoosesMicroBatchSize(order.spec) && point.micro_batch_size != 0;
     return planner(keeps_size ? WithMicroBatchSize(order.spec, point.micro_batch_size) : order.spec, order.workers);
   }
+  if (order.order != nullptr) return LowerAgain(order.spec, *order.same_cut_as, *order.order, order.workers);
   STAGECOACH_ASSIGN_OR_RETURN(const v1::JobSpec spec, SpecOfSameCut(order.spec, *order.same_cut_as));
   return planner(spec, order.workers);
 }

@@ -15,8 +15,9 @@ namespace stagecoach {
 
 using Planner = std::function<absl::StatusOr<PlannedJob>(const v1::JobSpec&, const std::vector<WorkerProfile>&)>;
 
-// What StartPlanning orders: opens the data, finds where the job is to start, plans, and identifies the data. Without a
-// plan the result has the reason of the job's end:
+// What StartPlanning orders: opens the data, finds where the job is to start, plans, and identifies the data. A plan
+// whose order is given with it is lowered again, and `planner` not asked. Without a plan the result has the reason of
+// the job's end:
 //   InvalidData           the data cannot be read, or is too little
 //   CheckpointNotFound    the checkpoint that was named is not there
 //   CorruptCheckpoint     it, or each one there is, is damaged

@@ -20,6 +20,7 @@ void JournalCompaction::Count(const v1::JournalEntry& entry) {
   Job& job = jobs_[JobId(JobOfEntry(entry))];
   ++job.num_entries;
   if (entry.has_step_committed()) ++job.num_steps;
+  if (entry.has_epoch_started()) job.last_epoch = entry.sequence();
   if (entry.has_job_state_changed()) job.has_ended = HasEnded(entry.job_state_changed().state());
   if (entry.has_checkpoint_completed()) job.checkpoint_steps.insert(entry.checkpoint_completed().step());
 }
@@ -67,6 +68,12 @@ std::optional<v1::JournalEntry> JournalCompaction::KeepStep(const v1::JournalEnt
   return kept;
 }
 
+v1::JournalEntry JournalCompaction::KeepEpoch(const v1::JournalEntry& entry, const Job& job) {
+  v1::JournalEntry kept = entry;
+  if (job.has_ended || entry.sequence() != job.last_epoch) kept.mutable_epoch_started()->clear_order();
+  return kept;
+}
+
 std::optional<v1::JournalEntry> JournalCompaction::Keep(const v1::JournalEntry& entry) {
   if (entry.has_coordinator_started() || entry.has_costs_measured()) return entry;
   if (entry.has_worker_joined() || entry.has_worker_left()) {
@@ -82,6 +89,7 @@ std::optional<v1::JournalEntry> JournalCompaction::Keep(const v1::JournalEntry& 
   if (IsOfForgottenJob(entry)) return std::nullopt;
   Job& job = jobs_.at(JobId(JobOfEntry(entry)));
   if (entry.has_step_committed()) return KeepStep(entry, job);
+  if (entry.has_epoch_started()) return KeepEpoch(entry, job);
   if (entry.has_evaluation_completed() && entry.evaluation_completed().step() != job.last_kept_step) {
     return std::nullopt;
   }

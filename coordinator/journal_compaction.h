@@ -12,8 +12,9 @@
 namespace stagecoach {
 
 // Which entries of a journal are still needed, so that it does not grow for ever: of the steps of a job the newest, of
-// a job that has ended only few, and of its states only the changes from one to another; of a job that was forgotten,
-// and of a worker that has left, nothing; measured costs all stay. What is left replays to the same jobs, with the same
+// a job that has ended only few, and of its states only the changes from one to another; of its epochs the orders that
+// were searched only while they are run; of a job that was forgotten, and of a worker that has left, nothing; measured
+// costs all stay. What is left replays to the same jobs, with the same
 // numbers; the oldest step that is left has lost its event, which marks that others came before.
 //
 //   first pass:   Count each entry, in order
@@ -41,6 +42,7 @@ class JournalCompaction {
     uint64_t num_steps = 0;
     std::set<uint64_t> checkpoint_steps;
     bool has_ended = false;
+    uint64_t last_epoch = 0;  // sequence of its entry
     // Of the second pass.
     uint64_t num_steps_seen = 0;
     uint64_t last_kept_step = 0;
@@ -50,6 +52,7 @@ class JournalCompaction {
   bool IsOfForgottenJob(const v1::JournalEntry& entry) const;
   bool IsOfFleet(const v1::JournalEntry& entry) const;
   uint64_t NumDropped(const Job& job) const;
+  static v1::JournalEntry KeepEpoch(const v1::JournalEntry& entry, const Job& job);
   std::optional<v1::JournalEntry> KeepStep(const v1::JournalEntry& entry, Job& job) const;
 
   const Limits limits_;

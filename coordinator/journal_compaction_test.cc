@@ -1,7 +1,9 @@
 #include "coordinator/journal_compaction.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <memory>
 #include <set>
 #include <string>
 #include <vector>
@@ -70,6 +72,47 @@ TEST(JournalCompactionTest, TheJobsAreTheSame) {
       // Again is the same.
       EXPECT_EQ(Description(Compact(kept, {.steps_of_active_job = 1, .steps_of_ended_job = 1})), Description(journal));
     }
+  }
+}
+
+// Two epochs of a job, each with the order that was searched for it.
+Journal JournalWithOrders(bool has_ended) {
+  DecideHarness harness;
+  harness.Connect("a");
+  const JobId job = harness.Submit(SmallSpec());
+  const auto with_order = [] {
+    std::shared_ptr<JobPlan> plan = SmallPlan(1);
+    plan->planned.order.emplace().set_schedule("auto");
+    return plan;
+  };
+  harness.FinishPlanning(with_order());
+  harness.RunUntil([&] { return harness.job(job).history.last_commit.step() == 1; });
+  harness.Restart();
+  harness.Dial("a");
+  harness.FinishPlanning(with_order());
+  if (has_ended) {
+    harness.RunUntilQuiet();
+  } else {
+    harness.RunUntil([&] { return harness.job(job).history.last_commit.step() == 2; });
+  }
+  return harness.journal;
+}
+
+std::vector<bool> HaveOrders(const Journal& journal) {
+  std::vector<bool> have_orders;
+  for (const v1::JournalEntry& entry : journal) {
+    if (entry.has_epoch_started()) have_orders.push_back(entry.epoch_started().has_order());
+  }
+  return have_orders;
+}
+
+TEST(JournalCompactionTest, OrdersStayWhileTheyAreRun) {
+  for (const bool has_ended : {false, true}) {
+    const Journal journal = JournalWithOrders(has_ended);
+    EXPECT_THAT(HaveOrders(journal), testing::ElementsAre(true, true));
+    const Journal kept = Compact(journal, {});
+    EXPECT_THAT(HaveOrders(kept), testing::ElementsAre(false, !has_ended));
+    EXPECT_EQ(DurableText(Replay(kept)), DurableText(Replay(journal)));
   }
 }
 

@@ -78,7 +78,7 @@ int Submit(const SubmitArguments& arguments) {
   const std::optional<v1::JobSpec> spec = LoadSpec(arguments.spec, arguments.output.is_json());
   if (!spec) return kExitUsage;
   const uint32_t stages = std::max(1u, spec->parallelism().pipeline_parallel_degree());
-  if (const auto plan = PlanJob(*spec, std::vector<WorkerProfile>(stages)); !plan.ok()) {
+  if (const auto plan = PlanJobWith(*spec, std::vector<WorkerProfile>(stages), {.searches_order = false}); !plan.ok()) {
     return ReportFailure({.code = kExitUsage, .status = plan.status()}, {.json = arguments.output.is_json()});
   }
   if (arguments.dry_run) {

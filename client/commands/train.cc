@@ -74,7 +74,8 @@ absl::Status CheckBeforeStart(const v1::JobSpec& spec) {
   STAGECOACH_ASSIGN_OR_RETURN(const TextCorpus corpus, OpenTextCorpus(spec.data(), spec.training().seq_len(), files));
   const auto training_data = [&] { return IdentifyTrainingData(corpus, files); };
   STAGECOACH_RETURN_IF_ERROR(FindResumePoint(files, spec, training_data).status());
-  STAGECOACH_RETURN_IF_ERROR(PlanJob(spec, std::vector<WorkerProfile>(spec.resources().workers())).status());
+  const std::vector<WorkerProfile> workers(spec.resources().workers());
+  STAGECOACH_RETURN_IF_ERROR(PlanJobWith(spec, workers, {.searches_order = false}).status());
   return CheckWritable(spec.checkpoint().dir());
 }
 

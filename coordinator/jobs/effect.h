@@ -20,6 +20,7 @@
 #include "stagecoach/v1/checkpoint.pb.h"
 #include "stagecoach/v1/job.pb.h"
 #include "stagecoach/v1/journal.pb.h"
+#include "stagecoach/v1/program.pb.h"
 #include "stagecoach/v1/trace.pb.h"
 #include "stagecoach/v1/worker.pb.h"
 
@@ -69,7 +70,8 @@ struct StartPlanning {
   uint64_t attempt = 0;
   v1::JobSpec spec;
   std::vector<WorkerProfile> workers;
-  std::shared_ptr<const v1::Plan> same_cut_as;  // null: cut as is best
+  std::shared_ptr<const v1::Plan> same_cut_as = nullptr;    // null: cut as is best
+  std::shared_ptr<const v1::ComputeTable> order = nullptr;  // of `same_cut_as`; null: it follows from the schedule
 };
 // Makes a new directory for a checkpoint, elsewhere; ends with DirectoryMade.
 struct MakeDirectory {

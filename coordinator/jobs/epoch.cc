@@ -78,6 +78,7 @@ void StartEpoch(JobDecision& decision) {
   v1::EpochStarted& started = *entry.mutable_epoch_started();
   started.set_job(decision.job().id.value());
   *started.mutable_plan() = progress.plan->planned.plan;
+  if (progress.plan->planned.order.has_value()) *started.mutable_order() = *progress.plan->planned.order;
   if (!progress.plan->data.digest.empty()) {
     started.mutable_data()->set_bytes(progress.plan->data.bytes);
     started.mutable_data()->set_digest(progress.plan->data.digest);

@@ -78,6 +78,7 @@ void ApplyState(const v1::JournalEntry& entry, JobHistory& history) {
     SetMicroBatchSize(0, history);
   }
   if (!HasEnded(history.state)) return;
+  history.order = nullptr;  // nothing is lowered any more, and ended jobs are kept by the hundred
   history.ended = entry.time();
   history.ended_at = entry.sequence();
 }
@@ -86,6 +87,10 @@ void ApplyEpoch(const v1::JournalEntry& entry, JobHistory& history) {
   history.epoch = Epoch(entry.epoch_started().placement().epoch());
   history.plan = std::make_shared<const v1::Plan>(entry.epoch_started().plan());
   history.placement = std::make_shared<const v1::Placement>(entry.epoch_started().placement());
+  history.order = nullptr;
+  if (entry.epoch_started().has_order()) {
+    history.order = std::make_shared<const v1::ComputeTable>(entry.epoch_started().order());
+  }
   const uint32_t threads = entry.epoch_started().threads_per_worker();
   if (threads != 0) SetThreads(threads, history);
   const uint64_t micro_batch_size = entry.epoch_started().micro_batch_size();

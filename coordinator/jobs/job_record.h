@@ -18,6 +18,7 @@
 #include "stagecoach/v1/job.pb.h"
 #include "stagecoach/v1/journal.pb.h"
 #include "stagecoach/v1/plan.pb.h"
+#include "stagecoach/v1/program.pb.h"
 #include "stagecoach/v1/worker.pb.h"
 
 namespace stagecoach {
@@ -152,7 +153,8 @@ struct JobHistory {
   Epoch ended_epoch;        // the newest that has ended by a failure or a requeue
   Epoch epoch_floor;        // its epochs are above this
   uint64_t num_epochs = 0;
-  std::shared_ptr<const v1::Plan> plan;            // of `epoch`
+  std::shared_ptr<const v1::Plan> plan;           // of `epoch`
+  std::shared_ptr<const v1::ComputeTable> order;  // of `plan`; null: it follows from the schedule, or the job has ended
   std::shared_ptr<const v1::Placement> placement;  // of `epoch`
   CorpusIdentity data;                             // that it trains on; empty: not known
   v1::CommitRecord last_commit;                    // step 0: none

@@ -78,7 +78,12 @@ absl::Status CheckHeld(const JobDecision& decision, WorkerRank rank) {
 
 void Replan(JobDecision& decision) {
   JobProgress& progress = decision.progress();
-  StartPlanning planning{decision.job().id, ++progress.planning_attempt, decision.spec(), {}, decision.history().plan};
+  StartPlanning planning{.job = decision.job().id,
+                         .attempt = ++progress.planning_attempt,
+                         .spec = decision.spec(),
+                         .workers = {},
+                         .same_cut_as = decision.history().plan,
+                         .order = decision.history().order};
   // The times that the plan was made with are still known.
   const bool was_measured = decision.history().plan->measured_costs();
   const std::shared_ptr<const LayerCosts> costs = was_measured ? CostsOfMembers(decision) : nullptr;

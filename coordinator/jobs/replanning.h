@@ -8,7 +8,8 @@
 namespace stagecoach {
 
 // The specification with what `plan` decided written into it, so that planning it again, on the same workers, gives the
-// same stages and the same order of execution. Errors of BuildModelGraph. Pure.
+// same stages and the same order of execution. Not for an order that was searched: see LowerAgain. Errors of
+// BuildModelGraph. Pure.
 absl::StatusOr<v1::JobSpec> SpecOfSameCut(const v1::JobSpec& spec, const v1::Plan& plan);
 
 // Whether the stages have the same layers and workers, and the same order of execution.

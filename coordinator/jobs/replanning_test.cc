@@ -31,7 +31,7 @@ TEST(ReplanningTest, TheSameCutComesBackWhateverTheStagesOfAWorker) {
     SCOPED_TRACE(testing::Message() << schedule << " " << virtual_stages);
     const v1::JobSpec spec = TinySpec(schedule, virtual_stages);
     const std::vector<WorkerProfile> three(3);
-    const absl::StatusOr<PlannedJob> planned = PlanJob(spec, three);
+    const absl::StatusOr<PlannedJob> planned = PlanJobWith(spec, three, {.searches_order = false});
     ASSERT_TRUE(planned.ok()) << planned.status();
     const absl::StatusOr<v1::JobSpec> same = SpecOfSameCut(spec, planned->plan);
     ASSERT_TRUE(same.ok()) << same.status();

@@ -96,9 +96,13 @@ absl::StatusOr<ScheduleOption> NamedOption(const v1::ParallelismSpec& parallelis
                                                  " does not run; it is made for ", option.schedule->default_chunks()));
 }
 
+bool IsChosenByPlanner(const v1::ParallelismSpec& parallelism) {
+  return parallelism.schedule().empty() || parallelism.schedule() == "auto";
+}
+
 absl::StatusOr<std::vector<ScheduleOption>> SchedulesOf(const v1::ParallelismSpec& parallelism,
                                                         const CutRequest& request, const PlanOptions& options) {
-  if (parallelism.schedule().empty() || parallelism.schedule() == "auto") {
+  if (IsChosenByPlanner(parallelism)) {
     return CandidateList(parallelism, request.workers.size(), request.num_micro_batches).Of(options);
   }
   STAGECOACH_ASSIGN_OR_RETURN(const ScheduleOption option, NamedOption(parallelism));
@@ -121,6 +125,7 @@ absl::StatusOr<JobRequest> JobRequestOf(const v1::JobSpec& spec, const std::vect
   STAGECOACH_ASSIGN_OR_RETURN(request.cut.recomputation, RecomputationOf(parallelism));
   request.cut.partition = parallelism.partition();
   request.cut.workers.assign(workers.begin(), workers.begin() + static_cast<std::ptrdiff_t>(num_workers));
+  request.cut.searches_order = options.searches_order && IsChosenByPlanner(parallelism);
   STAGECOACH_ASSIGN_OR_RETURN(request.schedules, SchedulesOf(parallelism, request.cut, options));
   return request;
 }

@@ -19,11 +19,15 @@ struct NamedSchedule {
   uint32_t num_chunks = 1;
 };
 
+// What `auto` does (docs/decisions/0009-schedule-choice.md).
 struct PlanOptions {
-  // That `auto` chooses from, those that hold least first. zb_h2 is left out: a step that all stages commit together
-  // gains nothing from it over zb_h1 (docs/decisions/0009-schedule-choice.md has this, and why none is searched for).
+  // That it chooses from, those that hold least first. zb_h2 is left out: a step that all stages commit together gains
+  // nothing from it over zb_h1.
   std::vector<NamedSchedule> candidates = {{"1f1b", 1},        {"v_half", 2}, {"zb_h1", 1},      {"interleaved", 2},
                                            {"interleaved", 4}, {"zb_v", 2},   {"dualpipe_v", 2}, {"gpipe", 1}};
+  // Whether an order is searched for the best of them, which takes up to a second. Without it, who only asks whether a
+  // job can be planned, or how, has an answer that is the same or a little longer.
+  bool searches_order = true;
 };
 
 // What a specification asks to be cut, for the first workers, as many as its degree says.

@@ -95,6 +95,7 @@ class Advisor {
   }
 
   void AddOneMore(PlanAdvice& advice) const {
+    if (job_.order.has_value()) return;  // another search would say as much about searching as about micro-batches
     ScheduleProblem more = problem_;
     ++more.num_micro_batches;
     const absl::StatusOr<v1::ComputeTable> table = TableOf(more, RecomputingStages(job_.cut.table), stages());

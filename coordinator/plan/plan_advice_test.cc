@@ -72,6 +72,14 @@ TEST(PlanAdviceTest, AnEqualCutIsMadeWorseByEveryMove) {
   EXPECT_GT(advice.best_move->step_seconds, advice.step_seconds);
 }
 
+TEST(PlanAdviceTest, AnOrderThatWasSearchedHasNoTableForOneMoreMicroBatch) {
+  PlannedJob job = Job({2, 2, 2}, 6);
+  job.order = job.cut.table;
+  const PlanAdvice advice = AdviseOn(job);
+  EXPECT_TRUE(advice.best_move.has_value());
+  EXPECT_FALSE(advice.step_seconds_with_one_more.has_value());
+}
+
 TEST(PlanAdviceTest, OneMoreMicroBatchTakesTheSlowestStageOnceMore) {
   const PlanAdvice advice = AdviseOn(Job({2, 2, 2}, 6));
   ASSERT_TRUE(advice.step_seconds_with_one_more.has_value());

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
 #include "coordinator/plan/cost_model.h"
 #include "coordinator/plan/fit_advice.h"
@@ -17,6 +18,7 @@
 #include "coordinator/schedule/forward_only.h"
 #include "coordinator/schedule/schedule.h"
 #include "coordinator/schedule/stage_placement.h"
+#include "coordinator/spec/model_graph.h"
 
 namespace stagecoach {
 namespace {
@@ -72,7 +74,17 @@ absl::StatusOr<std::vector<v1::StageProgram>> LowerEvaluation(const PlannedJob& 
   return Lower(ForwardTable(worker_of_stage, job.plan.num_micro_batches()), job.graph, job.plan, {});
 }
 
-// Lowers; nothing is proven, and memory is not compared with anything, yet.
+// For the graph and the plan that the job has; adds what its stages need. Nothing is proven, and memory is not compared
+// with anything, yet.
+absl::Status FillPrograms(const v1::JobSpec& spec, const v1::ComputeTable& table, PlannedJob& job) {
+  STAGECOACH_ASSIGN_OR_RETURN(job.programs, Lower(table, job.graph, job.plan, {}));
+  if (HasValidation(spec.data())) {
+    STAGECOACH_ASSIGN_OR_RETURN(job.evaluation_programs, LowerEvaluation(job));
+  }
+  FillStageMemory(job.graph, job.programs, job.evaluation_programs, StateOptionsOf(spec), job.plan);
+  return absl::OkStatus();
+}
+
 absl::StatusOr<PlannedJob> LowerCut(const v1::JobSpec& spec, const CutRequest& request, const ScheduledCut& cut) {
   PlannedJob job;
   job.graph = request.graph;
@@ -81,11 +93,8 @@ absl::StatusOr<PlannedJob> LowerCut(const v1::JobSpec& spec, const CutRequest& r
   job.plan.set_num_micro_batches(cut.schedule_problem.num_micro_batches);
   STAGECOACH_RETURN_IF_ERROR(FillStages(cut, job.plan));
   FillTimes(cut, job.plan);
-  STAGECOACH_ASSIGN_OR_RETURN(job.programs, Lower(cut.table, job.graph, job.plan, {}));
-  if (HasValidation(spec.data())) {
-    STAGECOACH_ASSIGN_OR_RETURN(job.evaluation_programs, LowerEvaluation(job));
-  }
-  FillStageMemory(job.graph, job.programs, job.evaluation_programs, StateOptionsOf(spec), job.plan);
+  if (cut.is_searched) job.order = cut.table;
+  STAGECOACH_RETURN_IF_ERROR(FillPrograms(spec, cut.table, job));
   return job;
 }
 
@@ -177,6 +186,17 @@ absl::StatusOr<PlannedJob> PlanBestSize(const v1::JobSpec& spec, const std::vect
   return PlanSized(WithMicroBatchSize(spec, sizes.front()), workers, options);
 }
 
+// That the order is one of the plan's stages on the plan's workers.
+absl::Status CheckOrderOfPlan(const v1::ComputeTable& order, const v1::Plan& plan) {
+  STAGECOACH_ASSIGN_OR_RETURN(const std::vector<uint32_t> worker_of_stage, WorkersOfStages(order));
+  const bool is_of_plan =
+      order.num_micro_batches() == plan.num_micro_batches() &&
+      std::equal(plan.stages().begin(), plan.stages().end(), worker_of_stage.begin(), worker_of_stage.end(),
+                 [](const v1::StagePlan& stage, uint32_t worker) { return stage.worker_rank() == worker; });
+  if (is_of_plan) return absl::OkStatus();
+  return absl::InvalidArgumentError("the order of the plan is that of other stages, workers or micro-batches");
+}
+
 }  // namespace
 
 absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const std::vector<WorkerProfile>& workers) {
@@ -186,6 +206,22 @@ absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const std::vector<Wo
 absl::StatusOr<PlannedJob> PlanJobWith(const v1::JobSpec& spec, const std::vector<WorkerProfile>& workers,
                                        const PlanOptions& options) {
   return ChoosesMicroBatchSize(spec) ? PlanBestSize(spec, workers, options) : PlanSized(spec, workers, options);
+}
+
+absl::StatusOr<PlannedJob> LowerAgain(const v1::JobSpec& spec, const v1::Plan& plan, const v1::ComputeTable& order,
+                                      const std::vector<WorkerProfile>& workers) {
+  STAGECOACH_RETURN_IF_ERROR(CheckOrderOfPlan(order, plan));
+  if (workers.size() != static_cast<size_t>(order.workers_size())) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("an order for ", order.workers_size(), " workers, and there are ", workers.size()));
+  }
+  PlannedJob job;
+  STAGECOACH_ASSIGN_OR_RETURN(job.graph, BuildModelGraph(spec));
+  job.plan = plan;
+  job.order = order;
+  STAGECOACH_RETURN_IF_ERROR(FillPrograms(spec, order, job));
+  STAGECOACH_RETURN_IF_ERROR(VerifyJob(job, workers));
+  return job;
 }
 
 }  // namespace stagecoach

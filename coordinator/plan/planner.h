@@ -2,6 +2,7 @@
 #define STAGECOACH_COORDINATOR_PLAN_PLANNER_H_
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -16,7 +17,9 @@ namespace stagecoach {
 struct PlannedJob {
   v1::ModelGraph graph;
   v1::Plan plan;
-  ScheduledCut cut;                                   // what the plan says, as it was found
+  // Of the plan, when it does not follow from the name of its schedule: it was searched for. With R, as it was lowered.
+  std::optional<v1::ComputeTable> order;
+  ScheduledCut cut;                                   // what the plan says, as it was found; of LowerAgain: nothing
   std::vector<v1::StageProgram> programs;             // by worker rank; verified
   std::vector<v1::StageProgram> evaluation_programs;  // likewise, forward only
 };
@@ -30,6 +33,13 @@ struct PlannedJob {
 absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const std::vector<WorkerProfile>& workers);
 absl::StatusOr<PlannedJob> PlanJobWith(const v1::JobSpec& spec, const std::vector<WorkerProfile>& workers,
                                        const PlanOptions& options);
+
+// A plan that was made before, with the order that was searched for it: both as PlanJob gave them. Nothing is cut,
+// timed or searched again, so that the programs are the same whatever has become known of costs since, and however a
+// later search searches. Proven for `workers`, one for each row. Pure. INVALID_ARGUMENT: the order is not of that plan,
+// or the plan not of that specification, or the workers lack memory for it.
+absl::StatusOr<PlannedJob> LowerAgain(const v1::JobSpec& spec, const v1::Plan& plan, const v1::ComputeTable& order,
+                                      const std::vector<WorkerProfile>& workers);
 
 }  // namespace stagecoach
 

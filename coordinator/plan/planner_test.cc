@@ -73,7 +73,7 @@ TEST(PlannerTest, TakesMeasuredCostsWhereTheyAreKnown) {
 TEST(PlannerTest, PlansTheTinyExampleOverAnyNumberOfWorkers) {
   for (const size_t num_workers : {1u, 2u, 3u, 4u, 16u}) {
     const absl::StatusOr<PlannedJob> job =
-        PlanJob(TinySpec({{"parallelism.virtual_stages", "1"}}), Workers(num_workers));
+        PlanJobWith(TinySpec({{"parallelism.virtual_stages", "1"}}), Workers(num_workers), {.searches_order = false});
     ASSERT_TRUE(job.ok()) << job.status();
     const v1::Plan& plan = job->plan;
     ASSERT_EQ(plan.stages_size(), static_cast<int>(num_workers));
@@ -381,7 +381,7 @@ TEST(PlannerTest, SaysWhatIsLackingAndWhatWouldHelp) {
 }
 
 TEST(PlannerTest, ThePlanHasTheSchedulesThatWereComparedBestFirst) {
-  const absl::StatusOr<PlannedJob> job = PlanJob(TinySpec(), Workers(3));
+  const absl::StatusOr<PlannedJob> job = PlanJobWith(TinySpec(), Workers(3), {.searches_order = false});
   ASSERT_TRUE(job.ok()) << job.status();
   const v1::Plan& plan = job->plan;
   ASSERT_EQ(plan.candidates_size(), 8);

@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "coordinator/plan/searched_order.h"
 #include "coordinator/plan/slot_counts.h"
 #include "coordinator/plan/worker_loads.h"
 #include "coordinator/schedule/pruned_table.h"
@@ -76,6 +77,11 @@ std::vector<uint64_t> ReckonedBytes(const ScheduledCut& cut) {
   return needed;
 }
 
+uint64_t MostReckonedBytes(const ScheduledCut& cut) {
+  const std::vector<uint64_t> needed = ReckonedBytes(cut);
+  return *std::max_element(needed.begin(), needed.end());
+}
+
 std::vector<bool> RecomputingStages(const Partition& partition) {
   std::vector<bool> recomputes;
   for (const std::vector<uint32_t>& layers : partition.recomputed_layers) recomputes.push_back(!layers.empty());
@@ -96,12 +102,23 @@ absl::StatusOr<ScheduledCut> Cut(const CutRequest& request, const ScheduleOption
     STAGECOACH_ASSIGN_OR_RETURN(cut.timeline, Simulate(cut.table, cut.schedule_problem));
     cut.update_seconds =
         UpdateSeconds(request.graph, request.state, cut.problem, cut.partition.stages, request.workers);
-    const std::vector<uint64_t> needed = ReckonedBytes(cut);
-    cut.peak_bytes = *std::max_element(needed.begin(), needed.end());
+    cut.peak_bytes = MostReckonedBytes(cut);
     return cut;
   }
   return absl::ResourceExhaustedError(
       absl::StrCat("schedule ", option.schedule->name(), " holds more micro-batches with every cut"));
+}
+
+// The same stages in an order that is searched for their times.
+absl::StatusOr<ScheduledCut> WithSearchedOrder(const CutRequest& request, const ScheduledCut& cut) {
+  ScheduledCut searched = cut;
+  STAGECOACH_ASSIGN_OR_RETURN(searched.table, SearchedOrder(cut.schedule_problem, cut.table, cut.problem.placement));
+  searched.table = WithoutFrozen(searched.table, BackwardOfStages(request.graph, cut.partition.stages));
+  searched.is_searched = true;
+  searched.problem.slots = SlotCountsOf(searched.table);
+  STAGECOACH_ASSIGN_OR_RETURN(searched.timeline, Simulate(searched.table, searched.schedule_problem));
+  searched.peak_bytes = MostReckonedBytes(searched);
+  return searched;
 }
 
 // One option on the way to a choice.
@@ -145,10 +162,16 @@ class Chooser {
       MoveBestToFront();
       Tried& best = tried_.front();
       if (!best.fits()) break;
-      if (lowered_bytes_ == nullptr) return Choice();
-      STAGECOACH_ASSIGN_OR_RETURN(const std::vector<uint64_t> needed, lowered_bytes_(*best.cut));
-      if (CheckMemory(needed).ok()) return Choice();
-      CutAgain(needed, best);
+      if (lowered_bytes_ != nullptr) {
+        STAGECOACH_ASSIGN_OR_RETURN(const std::vector<uint64_t> needed, lowered_bytes_(*best.cut));
+        if (!CheckMemory(needed).ok()) {
+          CutAgain(needed, best);
+          continue;
+        }
+      }
+      CutOthersWithinMemory();
+      STAGECOACH_RETURN_IF_ERROR(TrySearchedOrder());
+      return Choice();
     }
     return Error();
   }
@@ -172,14 +195,14 @@ class Chooser {
     return memory == 0 ? 0 : needed - std::min(needed, memory);
   }
   // On the worker that lacks most. OK: none does.
-  absl::Status CheckMemory(const std::vector<uint64_t>& needed) const {
+  absl::Status CheckMemory(const std::vector<uint64_t>& needed, absl::string_view what = "its best cut") const {
     size_t worst = 0;
     for (size_t rank = 0; rank < needed.size(); ++rank) {
       if (LackingBytes(rank, needed[rank]) > LackingBytes(worst, needed[worst])) worst = rank;
     }
     const uint64_t lacking = LackingBytes(worst, needed[worst]);
     if (lacking == 0) return absl::OkStatus();
-    return absl::ResourceExhaustedError(absl::StrCat("its best cut lacks ", lacking, " bytes on worker ", worst));
+    return absl::ResourceExhaustedError(absl::StrCat(what, " lacks ", lacking, " bytes on worker ", worst));
   }
 
   // For what was lowered and lacks memory.
@@ -223,8 +246,32 @@ class Chooser {
     }
   }
 
+  // The best has been lowered last, and fits. It stays first unless the order is better.
+  absl::Status TrySearchedOrder() {
+    const ScheduledCut& best = *tried_.front().cut;
+    if (lowered_bytes_ == nullptr || !request_.searches_order || !IsSearchable(best.schedule_problem)) {
+      return absl::OkStatus();
+    }
+    STAGECOACH_ASSIGN_OR_RETURN(const Schedule* schedule, FindSchedule("auto"));
+    Tried searched{.option = {schedule, best.schedule_problem.num_chunks},
+                   .workers = request_.workers,
+                   .cut = WithSearchedOrder(request_, best)};
+    STAGECOACH_RETURN_IF_ERROR(searched.cut.status());
+    if (searched.cut->step_seconds() < best.step_seconds() * (1 - kLeastGainOfOrder)) {
+      STAGECOACH_ASSIGN_OR_RETURN(const std::vector<uint64_t> needed, lowered_bytes_(*searched.cut));
+      const absl::Status fits = CheckMemory(needed, "its order");
+      if (fits.ok()) {
+        tried_.insert(tried_.begin(), std::move(searched));
+        return absl::OkStatus();
+      }
+      searched.cut = fits;
+      STAGECOACH_RETURN_IF_ERROR(lowered_bytes_(best).status());
+    }
+    tried_.push_back(std::move(searched));
+    return absl::OkStatus();
+  }
+
   ScheduleChoice Choice() {
-    CutOthersWithinMemory();
     std::stable_sort(tried_.begin() + 1, tried_.end(), IsShorter);
     ScheduleChoice choice;
     for (const Tried& tried : tried_) {

@@ -28,6 +28,7 @@ struct CutRequest {
   v1::PartitionSpec partition;
   uint32_t num_micro_batches = 0;
   std::vector<WorkerProfile> workers;  // all are used
+  bool searches_order = false;         // for a better one than the best schedule has (searched_order.h)
 };
 
 // A schedule, and the stages that each worker then has.
@@ -41,6 +42,7 @@ struct ScheduledCut {
   PartitionProblem problem;  // with the schedule's slots
   Partition partition;
   v1::ComputeTable table;
+  bool is_searched = false;  // the table, which then follows from no schedule's name
   ScheduleProblem schedule_problem;
   Timeline timeline;
   double update_seconds = 0;
@@ -74,6 +76,11 @@ struct ScheduleChoice {
   std::vector<ScheduleCandidate> candidates;  // best first; those that cannot run last, in the order of the options
 };
 
+// By how much a searched order must be shorter than the best schedule to be chosen in its place. It has a price: its
+// table stays in the journal, and a name says more to people. Predictions are off by more than this, so that less is
+// nothing that anybody would see.
+inline constexpr double kLeastGainOfOrder = 0.002;
+
 // What the workers need for a cut once it is lowered. The partitioner knows it roughly: the slots of transfers are
 // lowering's, and the stages of one worker take turns in their buffers. [num_workers]. Its errors end the choice.
 using LoweredBytes = std::function<absl::StatusOr<std::vector<uint64_t>>(const ScheduledCut& cut)>;
@@ -82,8 +89,9 @@ using LoweredBytes = std::function<absl::StatusOr<std::vector<uint64_t>>(const S
 // memory needs least, then the one with fewer stages, then the first. With `lowered_bytes`, the best is lowered; if it
 // lacks memory it is cut again, the partitioner's error of the last cut allowed for, and competes as what it then is.
 // Where workers have several stages the partitioner reckons with too much, so that the fastest cut is lowered first.
-// The cut with which `lowered_bytes` is called last is the one that is chosen. Errors: that of the first option that
-// does not fit, or else of the first.
+// Then, if `request.searches_order`, an order is searched for the best cut: it is one more candidate, chosen if it is
+// shorter by kLeastGainOfOrder and fits once it is lowered. The cut with which `lowered_bytes` is called last is the
+// one that is chosen. Errors: that of the first option that does not fit, or else of the first.
 absl::StatusOr<ScheduleChoice> ChooseSchedule(const CutRequest& request, const std::vector<ScheduleOption>& options,
                                               const LoweredBytes& lowered_bytes = nullptr);
 

@@ -163,6 +163,59 @@ TEST(ScheduleChoiceTest, WhereWorkersHaveSeveralStagesLoweringDecidesWhatFits) {
   EXPECT_THAT(std::string(status.message()), HasSubstr("its best cut lacks "));
 }
 
+TEST(ScheduleChoiceTest, AnOrderThatIsShorterThanTheBestScheduleIsChosen) {
+  CutRequest request = Request(4, kMemory);
+  request.searches_order = true;
+  std::vector<std::string> lowered;
+  uint64_t more = 0;
+  const absl::StatusOr<ScheduleChoice> choice =
+      ChooseSchedule(request, Named({"gpipe", "1f1b"}), NeedsMore("auto", more, lowered));
+  ASSERT_TRUE(choice.ok()) << choice.status();
+  EXPECT_THAT(lowered, ElementsAre("1f1b", "auto"));
+  ASSERT_EQ(choice->candidates.size(), 3u);
+  EXPECT_EQ(choice->candidates[0].schedule, "auto");
+  EXPECT_EQ(choice->candidates[0].num_chunks, 1u);
+  EXPECT_EQ(choice->candidates[1].schedule, "1f1b");
+  EXPECT_LT(choice->candidates[0].step_seconds, choice->candidates[1].step_seconds * (1 - kLeastGainOfOrder));
+  EXPECT_EQ(choice->candidates[0].step_seconds, choice->cut.step_seconds());
+  EXPECT_EQ(choice->candidates[0].peak_bytes, choice->cut.peak_bytes);
+  EXPECT_TRUE(choice->cut.is_searched);
+  EXPECT_EQ(choice->cut.table.schedule(), "auto");
+  // It is the order of the same stages.
+  const absl::StatusOr<ScheduledCut> of_1f1b = CutForSchedule(request, Named({"1f1b"})[0]);
+  EXPECT_EQ(choice->cut.partition.stages, of_1f1b->partition.stages);
+}
+
+TEST(ScheduleChoiceTest, AnOrderThatLacksMemoryOnceLoweredIsNot) {
+  CutRequest request = Request(4, kMemory);
+  request.searches_order = true;
+  std::vector<std::string> lowered;
+  uint64_t more = 7;
+  const absl::StatusOr<ScheduleChoice> choice =
+      ChooseSchedule(request, Named({"1f1b"}), NeedsMore("auto", more, lowered));
+  ASSERT_TRUE(choice.ok()) << choice.status();
+  // What was lowered last is chosen.
+  EXPECT_THAT(lowered, ElementsAre("1f1b", "auto", "1f1b"));
+  EXPECT_EQ(choice->candidates[0].schedule, "1f1b");
+  EXPECT_FALSE(choice->cut.is_searched);
+  EXPECT_EQ(choice->candidates[1].schedule, "auto");
+  EXPECT_EQ(std::string(choice->candidates[1].status.message()), "its order lacks 7 bytes on worker 0");
+}
+
+TEST(ScheduleChoiceTest, NoOrderIsSearchedForOneWorkerOrWhereNobodyAskedForIt) {
+  std::vector<std::string> lowered;
+  uint64_t more = 0;
+  const LoweredBytes fits = NeedsMore("", more, lowered);
+  CutRequest request = Request(4, kMemory);
+  EXPECT_EQ(ChooseSchedule(request, Named({"1f1b"}), fits)->candidates.size(), 1u);
+  request.searches_order = true;
+  EXPECT_EQ(ChooseSchedule(request, Named({"1f1b"}))->candidates.size(), 1u);  // what is not lowered may not fit
+  // One worker is never idle.
+  request.workers.resize(1);
+  EXPECT_EQ(ChooseSchedule(request, Named({"1f1b"}), fits)->candidates.size(), 1u);
+  EXPECT_THAT(lowered, ElementsAre("1f1b", "1f1b"));
+}
+
 TEST(ScheduleChoiceTest, SomeScheduleFitsWhenAnyDoes) {
   const std::vector<ScheduleOption> options = Named({"gpipe", "1f1b"});
   const uint64_t of_1f1b = CutForSchedule(Request(4), options[1])->peak_bytes;

@@ -285,6 +285,7 @@ std::string DurableText(const State& state) {
     if (history.last_step != nullptr) absl::StrAppend(&text, "step ", history.last_step->SerializeAsString());
     if (history.root_cause != nullptr) absl::StrAppend(&text, "cause ", history.root_cause->SerializeAsString());
     if (history.plan != nullptr) absl::StrAppend(&text, "plan ", history.plan->SerializeAsString());
+    if (history.order != nullptr) absl::StrAppend(&text, "order ", history.order->SerializeAsString());
     if (history.placement != nullptr) absl::StrAppend(&text, "placement ", history.placement->SerializeAsString());
     for (const auto& checkpoint : history.checkpoints) {
       absl::StrAppend(&text, "checkpoint ", checkpoint.SerializeAsString());

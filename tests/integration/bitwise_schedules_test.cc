@@ -80,6 +80,32 @@ TEST_P(BitwiseSchedulesTest, NoScheduleChangesABit) {
   }
 }
 
+// The order that is searched depends on costs, and no bit does.
+TEST(BitwiseOrdersTest, NoSearchedOrderChangesABit) {
+  for (const char* kept : {"none", "full"}) {
+    EmbeddedJob job;
+    MakeJob(/*num_micro_batches=*/8, /*tied=*/true, job);
+    v1::ParallelismSpec& parallelism = *job.spec().mutable_parallelism();
+    parallelism.set_schedule("1f1b");
+    const EmbeddedJob::Result reference = job.Run(4);
+    ASSERT_EQ(reference.job.status().state(), v1::JOB_STATE_SUCCEEDED) << reference.job.status().message();
+    parallelism.set_schedule("auto");
+    parallelism.set_costs("analytic");  // measured ones might order otherwise each time
+    parallelism.set_activation_checkpointing(kept);
+    for (const uint32_t chunks : {1u, 2u}) {
+      SCOPED_TRACE(absl::StrCat(chunks, " stages on each worker, recomputation ", kept));
+      parallelism.set_virtual_stages(chunks);
+      const EmbeddedJob::Result result = job.Run(4);
+      ASSERT_EQ(result.job.status().state(), v1::JOB_STATE_SUCCEEDED) << result.job.status().message();
+      EXPECT_EQ(result.job.plan().schedule(), "auto");
+      EXPECT_EQ(result.losses(), reference.losses());
+      EXPECT_EQ(ValidationLosses(result), ValidationLosses(reference));
+      EXPECT_EQ(result.job.digest(), reference.job.digest());
+      EXPECT_EQ(result.job.state_digest(), reference.job.state_digest());
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(MicroBatches, BitwiseSchedulesTest,
                          testing::Combine(testing::Values(3, 5, 8), testing::Bool()), [](const auto& shape) {
                            return absl::StrCat("m", std::get<0>(shape.param),

@@ -28,7 +28,8 @@ std::vector<WorkerProfile> EqualWorkers(size_t count, uint64_t memory_bytes) {
 
 CutRequest SmallCutRequest(const std::vector<WorkerProfile>& workers, uint32_t num_micro_batches) {
   constexpr uint64_t kMicroBatchSize = 4;
-  return JobRequestOf(SmallJobSpec(num_micro_batches * kMicroBatchSize, kMicroBatchSize), workers, {})->cut;
+  const v1::JobSpec spec = SmallJobSpec(num_micro_batches * kMicroBatchSize, kMicroBatchSize);
+  return JobRequestOf(spec, workers, {.searches_order = false})->cut;
 }
 
 }  // namespace stagecoach::testing

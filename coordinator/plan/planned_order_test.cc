@@ -1,0 +1,150 @@
+// Plans whose order was searched: what is chosen, and what comes back when such a plan is lowered again.
+
+#include <algorithm>
+#include <fstream>
+#include <memory>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "coordinator/plan/layer_costs.h"
+#include "coordinator/plan/planner.h"
+#include "coordinator/schedule/recomputing_table.h"
+#include "coordinator/spec/job_spec_parser.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
+
+namespace stagecoach {
+namespace {
+
+using ::testing::HasSubstr;
+
+v1::JobSpec TinySpec(const std::vector<SpecOverride>& overrides = {}) {
+  std::ifstream file(STAGECOACH_SOURCE_DIR "/examples/tiny.yaml");
+  std::stringstream text;
+  text << file.rdbuf();
+  std::vector<SpecError> errors;
+  absl::StatusOr<v1::JobSpec> spec = ParseJobSpec(text.str(), overrides, errors);
+  EXPECT_TRUE(spec.ok()) << spec.status() << (errors.empty() ? "" : errors[0].message);
+  return spec.ok() ? *spec : v1::JobSpec();
+}
+
+std::vector<WorkerProfile> Workers(size_t count, uint64_t memory_bytes = 0) {
+  return std::vector<WorkerProfile>(count, {.memory_bytes = memory_bytes});
+}
+
+// Workers that have measured: a head as heavy as many blocks, a backward of little work.
+std::vector<WorkerProfile> MeasuredWorkers(const v1::ModelGraph& graph, size_t count) {
+  LayerCosts costs;
+  for (const v1::LayerSpec& layer : graph.layers()) {
+    const bool is_head = layer.kind() == v1::LAYER_KIND_LANGUAGE_MODEL_HEAD;
+    costs.Add(LayerShape(layer, graph.seq_len()), graph.micro_batch_size(),
+              {is_head ? 9e-3 : 1e-3, is_head ? 2e-3 : 3e-4, 5e-4});
+  }
+  std::vector<WorkerProfile> workers = Workers(count);
+  for (WorkerProfile& worker : workers) worker.measured = std::make_shared<const LayerCosts>(costs);
+  return workers;
+}
+
+std::vector<std::string> Hashes(const PlannedJob& job) {
+  std::vector<std::string> hashes;
+  for (const v1::StageProgram& program : job.programs) hashes.push_back(program.content_hash());
+  for (const v1::StageProgram& program : job.evaluation_programs) hashes.push_back(program.content_hash());
+  return hashes;
+}
+
+uint64_t MostNeeded(const PlannedJob& job) {
+  std::vector<uint64_t> needed(job.programs.size());
+  for (const v1::StagePlan& stage : job.plan.stages()) needed[stage.worker_rank()] += stage.memory_bytes().total();
+  return *std::max_element(needed.begin(), needed.end());
+}
+
+TEST(PlannedOrderTest, AutoTakesAnOrderThatIsShorterThanEverySchedule) {
+  const absl::StatusOr<PlannedJob> job = PlanJob(TinySpec(), Workers(4));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->plan.schedule(), "auto");
+  EXPECT_EQ(job->programs[0].schedule(), "auto");
+  ASSERT_TRUE(job->order.has_value());
+  EXPECT_EQ(job->order->SerializeAsString(), job->cut.table.SerializeAsString());
+  const absl::StatusOr<PlannedJob> without = PlanJobWith(TinySpec(), Workers(4), {.searches_order = false});
+  ASSERT_TRUE(without.ok()) << without.status();
+  EXPECT_FALSE(without->order.has_value());
+  EXPECT_LT(job->plan.step_seconds(), without->plan.step_seconds() * (1 - kLeastGainOfOrder));
+  EXPECT_GE(job->plan.step_seconds(), job->plan.lower_bound_seconds());
+  ASSERT_EQ(job->plan.candidates_size(), without->plan.candidates_size() + 1);
+  EXPECT_EQ(job->plan.candidates(0).schedule(), "auto");
+  EXPECT_EQ(job->plan.candidates(0).step_seconds(), job->plan.step_seconds());
+  EXPECT_EQ(job->plan.candidates(1).schedule(), without->plan.schedule());
+  EXPECT_EQ(job->plan.candidates(1).virtual_stages(), job->plan.candidates(0).virtual_stages());
+}
+
+TEST(PlannedOrderTest, LoweredAgainItIsTheSameWhateverIsKnownOfCosts) {
+  for (const char* kept : {"none", "full"}) {
+    SCOPED_TRACE(kept);
+    const v1::JobSpec spec =
+        TinySpec({{"parallelism.activation_checkpointing", kept}, {"data.validation_fraction", "0.5"}});
+    const absl::StatusOr<PlannedJob> job = PlanJob(spec, Workers(3));
+    ASSERT_TRUE(job.ok()) << job.status();
+    ASSERT_TRUE(job->order.has_value());
+    EXPECT_EQ(job->evaluation_programs.size(), 3u);
+    const std::vector<WorkerProfile> measured = MeasuredWorkers(job->graph, 3);
+    const absl::StatusOr<PlannedJob> other = PlanJob(spec, measured);
+    ASSERT_TRUE(other.ok()) << other.status();
+    EXPECT_NE(Hashes(*other), Hashes(*job));
+    const absl::StatusOr<PlannedJob> again = LowerAgain(spec, job->plan, *job->order, measured);
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(Hashes(*again), Hashes(*job));
+    EXPECT_EQ(again->plan.SerializeAsString(), job->plan.SerializeAsString());
+    EXPECT_EQ(again->order->SerializeAsString(), job->order->SerializeAsString());
+    EXPECT_EQ(again->graph.layers_size(), job->graph.layers_size());
+  }
+}
+
+// Which layers recompute is in the plan: with other costs others would be chosen.
+TEST(PlannedOrderTest, LoweredAgainItRecomputesTheSameLayers) {
+  const v1::JobSpec spec =
+      TinySpec({{"parallelism.activation_checkpointing", "selective"}, {"parallelism.virtual_stages", "1"}});
+  v1::JobSpec of_1f1b = spec;
+  of_1f1b.mutable_parallelism()->set_schedule("1f1b");  // which needs least
+  const uint64_t memory = MostNeeded(*PlanJob(of_1f1b, Workers(3))) * 9 / 10;
+  const absl::StatusOr<PlannedJob> job = PlanJob(spec, Workers(3, memory));
+  ASSERT_TRUE(job.ok()) << job.status();
+  ASSERT_TRUE(job->order.has_value()) << job->plan.schedule();
+  const std::vector<bool> recomputes = RecomputingStages(*job->order);
+  EXPECT_EQ(std::count(recomputes.begin(), recomputes.end(), true),
+            std::count_if(job->plan.stages().begin(), job->plan.stages().end(),
+                          [](const v1::StagePlan& stage) { return !stage.recomputed_layers().empty(); }));
+  EXPECT_GT(std::count(recomputes.begin(), recomputes.end(), true), 0);
+  const absl::StatusOr<PlannedJob> again = LowerAgain(spec, job->plan, *job->order, Workers(3, memory));
+  ASSERT_TRUE(again.ok()) << again.status();
+  EXPECT_EQ(Hashes(*again), Hashes(*job));
+}
+
+TEST(PlannedOrderTest, AnOrderThatIsNotOfThePlanIsRefused) {
+  const v1::JobSpec spec = TinySpec();
+  const absl::StatusOr<PlannedJob> job = PlanJob(spec, Workers(4));
+  ASSERT_TRUE(job.ok() && job->order.has_value()) << job.status();
+  EXPECT_THAT(std::string(LowerAgain(spec, job->plan, *job->order, Workers(3)).status().message()),
+              HasSubstr("an order for 4 workers, and there are 3"));
+  v1::ComputeTable swapped = *job->order;
+  swapped.mutable_workers()->SwapElements(0, 1);
+  EXPECT_EQ(LowerAgain(spec, job->plan, swapped, Workers(4)).status().code(), absl::StatusCode::kInvalidArgument);
+  v1::ComputeTable fewer = *job->order;
+  fewer.set_num_micro_batches(7);
+  EXPECT_EQ(LowerAgain(spec, job->plan, fewer, Workers(4)).status().code(), absl::StatusCode::kInvalidArgument);
+  const uint64_t needed = MostNeeded(*job);
+  EXPECT_TRUE(LowerAgain(spec, job->plan, *job->order, Workers(4, needed)).ok());
+  EXPECT_THAT(std::string(LowerAgain(spec, job->plan, *job->order, Workers(4, needed - 1)).status().message()),
+              HasSubstr(std::to_string(needed - 1)));
+}
+
+TEST(PlannedOrderTest, ANamedScheduleIsNotSearched) {
+  const absl::StatusOr<PlannedJob> job = PlanJob(TinySpec({{"parallelism.schedule", "1f1b"}}), Workers(4));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_EQ(job->plan.schedule(), "1f1b");
+  EXPECT_FALSE(job->order.has_value());
+  EXPECT_EQ(job->plan.candidates_size(), 1);
+}
+
+}  // namespace
+}  // namespace stagecoach
