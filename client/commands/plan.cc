@@ -11,6 +11,7 @@
 #include "client/commands/timeline_text.h"
 #include "client/commands/timeline_trace.h"
 #include "client/output/error_report.h"
+#include "client/output/schedule_text.h"
 #include "client/output/table.h"
 #include "common/frozen_layers.h"
 #include "common/proto_json.h"
@@ -144,7 +145,7 @@ void PrintPlan(const v1::JobSpec& spec, const PlannedJob& job) {
   std::cout << absl::StrFormat(
       "schedule %s, %d micro-batches: step %.3f s (lower bound %.3f s), bubble %.1f%%, slowest stage %.2f x the "
       "mean\n",
-      plan.schedule(), plan.num_micro_batches(), plan.step_seconds(), plan.lower_bound_seconds(),
+      ScheduleText(plan), plan.num_micro_batches(), plan.step_seconds(), plan.lower_bound_seconds(),
       plan.bubble_ratio() * 100, plan.partition_imbalance_ratio());
   if (ChoosesMicroBatchSize(spec)) {
     std::cout << absl::StrFormat(

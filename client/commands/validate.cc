@@ -6,6 +6,7 @@
 #include "client/commands/output_arguments.h"
 #include "client/commands/spec_arguments.h"
 #include "client/output/error_report.h"
+#include "client/output/schedule_text.h"
 #include "common/file_system.h"
 #include "common/proto_json.h"
 #include "coordinator/plan/micro_batch_sizes.h"
@@ -62,7 +63,7 @@ void PrintSummary(const v1::JobSpec& spec, const TextCorpus& corpus, const Plann
   uint64_t largest = 0;
   for (const v1::StagePlan& stage : job.plan.stages()) largest = std::max(largest, stage.memory_bytes().total());
   std::cout << absl::StrFormat("  stages       %d, schedule %s, at most %.1f MiB each\n", job.plan.stages_size(),
-                               job.plan.schedule(), static_cast<double>(largest) / (1 << 20));
+                               ScheduleText(job.plan), static_cast<double>(largest) / (1 << 20));
 }
 
 int Validate(const ValidateArguments& arguments) {

@@ -8,6 +8,7 @@
 #include "absl/strings/str_join.h"
 #include "client/coordinator_client/enum_text.h"
 #include "client/coordinator_client/job_states.h"
+#include "client/output/schedule_text.h"
 #include "client/output/times.h"
 
 namespace stagecoach {
@@ -180,7 +181,7 @@ std::string JobText(const v1::Job& job, absl::Time now, bool colour) {
   fields.Add("Checkpoint", job.checkpoint_directory());
   fields.Add("Digest", job.digest());
   fields.Add("State digest", job.state_digest());
-  fields.Add("Schedule", job.plan().schedule());
+  fields.Add("Schedule", ScheduleText(job.plan()));
   if (job.has_plan() && job.spec().training().micro_batch_size() != 0) {
     fields.Add("Micro-batches", absl::StrCat(job.plan().num_micro_batches(), " of ",
                                              job.spec().training().micro_batch_size(), " samples"));

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <limits>
+#include <utility>
 
 #include "client/output/event_view.h"
 #include "client/output/exit_codes.h"
@@ -43,6 +44,22 @@ std::vector<std::string> Keys(const Json& json) {
   std::vector<std::string> keys;
   for (const auto& [key, value] : json.items()) keys.push_back(key);
   return keys;
+}
+
+TEST(JobViewTest, AScheduleThatNamesNoOrderSaysWhereTheOrderIsFrom) {
+  v1::Job job = RunningJob();
+  job.mutable_plan()->set_schedule("zb_h1");
+  EXPECT_THAT(JobText(job, absl::UnixEpoch(), false), HasSubstr("zb_h1\n"));
+  job.mutable_plan()->set_schedule("auto");
+  job.mutable_plan()->set_step_seconds(0.95);
+  EXPECT_THAT(JobText(job, absl::UnixEpoch(), false), HasSubstr("auto (an order searched for this job)\n"));
+  for (const auto& [schedule, seconds] : {std::pair("auto", 0.95), {"gpipe", 0.0}, {"zb_h1", 1.0}, {"1f1b", 2.0}}) {
+    v1::PlanCandidate& candidate = *job.mutable_plan()->add_candidates();
+    candidate.set_schedule(schedule);
+    candidate.set_step_seconds(seconds);
+  }
+  EXPECT_THAT(JobText(job, absl::UnixEpoch(), false),
+              HasSubstr("auto (an order searched for this job, a step 5.0% shorter than that of zb_h1)\n"));
 }
 
 TEST(JobViewTest, JsonHasThePublishedFields) {

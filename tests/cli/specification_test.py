@@ -55,11 +55,13 @@ class PlanTest(CommandLineCase):
         self.assertEqual([set(each) for each in candidates], [
             {"schedule", "virtual_stages", "step_seconds", "bubble_ratio", "memory_bytes", "why_not"}] * len(candidates))
         self.assertEqual({each["schedule"] for each in candidates},
-                         {"1f1b", "gpipe", "zb_h1", "interleaved", "zb_v", "v_half", "dualpipe_v"})
+                         {"1f1b", "gpipe", "zb_h1", "interleaved", "zb_v", "v_half", "dualpipe_v", "auto"})
         best = candidates[0]
         self.assertEqual((best["schedule"], best["step_seconds"]), (plan["schedule"], plan["step_seconds"]))
         fitting = [each for each in candidates if not each["why_not"]]
-        self.assertEqual(fitting, sorted(fitting, key=lambda each: each["step_seconds"]))
+        self.assertEqual(fitting[1:], sorted(fitting[1:], key=lambda each: each["step_seconds"]))
+        # An order that was searched has to be shorter by so much.
+        self.assertLessEqual(best["step_seconds"] * 0.998, fitting[1]["step_seconds"])
         # 2 workers x 4 stages, and there are 4 blocks.
         self.assertIn("8 stages", candidates[-1]["why_not"])
         text = self.run_stagecoach("plan", self.spec, *AUTO, "--workers", 2).stdout
@@ -67,6 +69,16 @@ class PlanTest(CommandLineCase):
         table = text[text.index("SCHEDULE"):].splitlines()[1:len(candidates) + 1]
         self.assertEqual([line.split()[0] for line in table], [each["schedule"] for each in candidates])
         self.assertIn("8 stages", table[-1])
+
+    def test_an_order_that_is_shorter_than_every_schedule(self):
+        plan = self.get_json("plan", self.spec, *AUTO, "--workers", 3)
+        self.assertEqual((plan["schedule"], plan["candidates"][0]["schedule"]), ("auto", "auto"))
+        named = plan["candidates"][1]
+        self.assertLess(plan["step_seconds"], 0.998 * named["step_seconds"])
+        self.assertEqual(plan, self.get_json("plan", self.spec, *AUTO, "--workers", 3))
+        text = self.run_stagecoach("plan", self.spec, *AUTO, "--workers", 3).stdout
+        self.assertRegex(text, rf"schedule auto \(an order searched for this job, a step \d+\.\d% shorter than that of {named['schedule']}\), 4 micro")
+        self.assertNotIn("one more micro-batch", text)
 
     def test_memory_is_what_is_asked(self):
         roomy = self.get_json("plan", self.spec, *AUTO, "--workers", 2)
