@@ -19,6 +19,7 @@ std::string GainText(const v1::Plan& plan) {
 }  // namespace
 
 std::string ScheduleText(const v1::Plan& plan) {
+  if (plan.schedule() == "csv") return "csv (the order of the specification)";
   if (plan.schedule() != "auto") return plan.schedule();
   return absl::StrCat(plan.schedule(), " (an order searched for this job", GainText(plan), ")");
 }

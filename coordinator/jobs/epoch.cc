@@ -34,6 +34,7 @@ void SendAssignments(JobDecision& decision) {
   v1::CoordinatorMessage message;
   v1::AssignStages& assignment = *message.mutable_assign_stages();
   *assignment.mutable_spec() = decision.spec();
+  assignment.mutable_spec()->mutable_parallelism()->clear_order();  // a worker has its program
   *assignment.mutable_graph() = plan.planned.graph;
   assignment.set_threads(decision.spec().resources().threads_per_worker());
   *assignment.mutable_last_commit() = decision.history().last_commit;

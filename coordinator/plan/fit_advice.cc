@@ -30,6 +30,9 @@ class Adviser {
     TryWorkers();
     TryMicroBatchSizes();
     TryCheckpoints();
+    if (changes_.empty() && spec_.parallelism().has_order()) {
+      return "parallelism.schedule auto does not make it fit either, on as many workers in micro-batches as large";
+    }
     if (changes_.empty()) {
       return absl::StrCat("it does not fit on up to ", kMaxWorkers,
                           " such workers, nor in smaller micro-batches: make ",
@@ -66,6 +69,7 @@ class Adviser {
     if (spec_.parallelism().schedule() == "auto") return;
     v1::JobSpec changed = spec_;
     changed.mutable_parallelism()->set_schedule("auto");
+    changed.mutable_parallelism()->clear_order();
     if (Fits(changed, workers_)) changes_.push_back("parallelism.schedule auto");
   }
 
@@ -89,6 +93,7 @@ class Adviser {
   }
 
   void TryWorkers() {
+    if (spec_.parallelism().has_order()) return;  // it is for so many
     const size_t degree = spec_.parallelism().pipeline_parallel_degree();
     size_t too_few = degree == 0 ? workers_.size() : degree;
     const size_t most = std::min<size_t>(kMaxWorkers, spec_.model().config().num_hidden_layers());
@@ -106,6 +111,7 @@ class Adviser {
   }
 
   void TryMicroBatchSizes() {
+    if (spec_.parallelism().has_order()) return;  // it is for so many micro-batches
     const uint64_t size = spec_.training().micro_batch_size();
     int num_tried = 0;
     for (uint64_t smaller = size - 1; smaller >= 1 && num_tried < kMaxMicroBatchSizes; --smaller) {

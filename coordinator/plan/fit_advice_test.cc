@@ -110,6 +110,24 @@ TEST(FitAdviceTest, AnotherScheduleOrPartitionMayBeEnough) {
               AllOf(HasSubstr("stage 0 (layers 0 to 10)"), HasSubstr("it fits with parallelism.partition auto")));
 }
 
+TEST(FitAdviceTest, AnOrderOfTheUsersOwnIsForItsWorkersAndMicroBatches) {
+  v1::JobSpec spec = Spec();
+  spec.mutable_training()->set_micro_batch_size(1);
+  v1::ParallelismSpec& parallelism = *spec.mutable_parallelism();
+  parallelism.set_schedule("1f1b");
+  const uint64_t least = PeakBytes(spec, 4);
+  const auto num_micro_batches = static_cast<uint32_t>(spec.training().global_batch_size());
+  *parallelism.mutable_order() =
+      *(*FindSchedule("gpipe"))->Build({.num_workers = 4, .num_micro_batches = num_micro_batches});
+  parallelism.set_schedule("csv");
+  parallelism.set_pipeline_parallel_degree(4);
+  parallelism.set_virtual_stages(1);
+  EXPECT_THAT(Advice(spec, EqualWorkers(4, least)),
+              AllOf(HasSubstr("with parallelism.schedule auto"), Not(HasSubstr("workers")),
+                    Not(HasSubstr("training.micro_batch_size"))));
+  EXPECT_THAT(Advice(spec, EqualWorkers(4, 1000)), HasSubstr("parallelism.schedule auto does not make it fit either"));
+}
+
 TEST(FitAdviceTest, WherePartitionsFitTheErrorOfPlanningIsSaid) {
   const absl::Status status =
       DoesNotFit(Spec(), EqualWorkers(2), {}, absl::ResourceExhaustedError("its transfers need more"));

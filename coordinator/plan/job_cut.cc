@@ -8,6 +8,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "coordinator/program/simulator.h"
+#include "coordinator/schedule/given_order.h"
 #include "coordinator/spec/model_graph.h"
 
 namespace stagecoach {
@@ -18,6 +20,11 @@ absl::StatusOr<size_t> NumWorkers(const v1::ParallelismSpec& parallelism, size_t
   const size_t degree = parallelism.pipeline_parallel_degree();
   if (degree == 0) return num_workers;
   if (degree <= num_workers) return degree;
+  if (parallelism.has_order()) {
+    return absl::InvalidArgumentError(absl::StrCat("the order of parallelism.schedule is for ", degree, " workers and ",
+                                                   num_workers, " are free; start ", degree - num_workers,
+                                                   " more or name another schedule"));
+  }
   return absl::InvalidArgumentError(absl::StrCat("parallelism.pipeline_parallel_degree is ", degree, " and ",
                                                  num_workers, " workers are free; start ", degree - num_workers,
                                                  " more or lower the degree"));
@@ -97,16 +104,33 @@ absl::StatusOr<ScheduleOption> NamedOption(const v1::ParallelismSpec& parallelis
 }
 
 bool IsChosenByPlanner(const v1::ParallelismSpec& parallelism) {
-  return parallelism.schedule().empty() || parallelism.schedule() == "auto";
+  return !parallelism.has_order() && (parallelism.schedule().empty() || parallelism.schedule() == "auto");
 }
 
-absl::StatusOr<std::vector<ScheduleOption>> SchedulesOf(const v1::ParallelismSpec& parallelism,
-                                                        const CutRequest& request, const PlanOptions& options) {
+absl::Status AddGivenOrder(const v1::ParallelismSpec& parallelism, JobRequest& request) {
+  constexpr absl::string_view kOrder = "the order of parallelism.schedule";
+  absl::StatusOr<std::unique_ptr<const GivenOrder>> order = GivenOrder::Create(parallelism.order());
+  STAGECOACH_RETURN_IF_ERROR(WithContext(order.status(), kOrder));
+  const ScheduleProblem own = {.num_workers = (*order)->num_workers(),
+                               .num_chunks = (*order)->num_chunks(),
+                               .num_micro_batches = parallelism.order().num_micro_batches()};
+  // Whether it comes to an end: what waits for itself cannot be cut for either.
+  STAGECOACH_RETURN_IF_ERROR(WithContext(Simulate(parallelism.order(), own).status(), kOrder));
+  request.schedules.push_back({order->get(), (*order)->num_chunks()});
+  request.given_order = *std::move(order);
+  return absl::OkStatus();
+}
+
+absl::Status AddSchedules(const v1::ParallelismSpec& parallelism, const PlanOptions& options, JobRequest& request) {
+  if (parallelism.has_order()) return AddGivenOrder(parallelism, request);
   if (IsChosenByPlanner(parallelism)) {
-    return CandidateList(parallelism, request.workers.size(), request.num_micro_batches).Of(options);
+    CandidateList candidates(parallelism, request.cut.workers.size(), request.cut.num_micro_batches);
+    STAGECOACH_ASSIGN_OR_RETURN(request.schedules, candidates.Of(options));
+    return absl::OkStatus();
   }
   STAGECOACH_ASSIGN_OR_RETURN(const ScheduleOption option, NamedOption(parallelism));
-  return std::vector<ScheduleOption>{option};
+  request.schedules.push_back(option);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -126,7 +150,7 @@ absl::StatusOr<JobRequest> JobRequestOf(const v1::JobSpec& spec, const std::vect
   request.cut.partition = parallelism.partition();
   request.cut.workers.assign(workers.begin(), workers.begin() + static_cast<std::ptrdiff_t>(num_workers));
   request.cut.searches_order = options.searches_order && IsChosenByPlanner(parallelism);
-  STAGECOACH_ASSIGN_OR_RETURN(request.schedules, SchedulesOf(parallelism, request.cut, options));
+  STAGECOACH_RETURN_IF_ERROR(AddSchedules(parallelism, options, request));
   return request;
 }
 

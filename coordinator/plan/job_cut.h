@@ -2,6 +2,7 @@
 #define STAGECOACH_COORDINATOR_PLAN_JOB_CUT_H_
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -33,11 +34,13 @@ struct PlanOptions {
 // What a specification asks to be cut, for the first workers, as many as its degree says.
 struct JobRequest {
   CutRequest cut;
-  std::vector<ScheduleOption> schedules;  // at least one
-  bool measured_costs = false;            // of all layers
+  std::shared_ptr<const Schedule> given_order;  // that the specification has instead of a schedule's name; null: none
+  std::vector<ScheduleOption> schedules;        // at least one; may point to that
+  bool measured_costs = false;                  // of all layers
 };
 // With parallelism.schedule auto: the candidates that run with the stages that are asked for, by number or as a list,
-// and with the number of micro-batches. One worker has no bubble to fill: it has those with one stage only.
+// and with the number of micro-batches. One worker has no bubble to fill: it has those with one stage only. With
+// parallelism.order: that alone.
 absl::StatusOr<JobRequest> JobRequestOf(const v1::JobSpec& spec, const std::vector<WorkerProfile>& workers,
                                         const PlanOptions& options);
 

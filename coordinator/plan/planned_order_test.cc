@@ -1,4 +1,4 @@
-// Plans whose order was searched: what is chosen, and what comes back when such a plan is lowered again.
+// Plans whose order follows from no schedule's name: it was searched, or is the user's own.
 
 #include <algorithm>
 #include <fstream>
@@ -9,6 +9,7 @@
 
 #include "coordinator/plan/layer_costs.h"
 #include "coordinator/plan/planner.h"
+#include "coordinator/schedule/compute_csv.h"
 #include "coordinator/schedule/recomputing_table.h"
 #include "coordinator/spec/job_spec_parser.h"
 #include "gmock/gmock.h"
@@ -136,6 +137,77 @@ TEST(PlannedOrderTest, AnOrderThatIsNotOfThePlanIsRefused) {
   EXPECT_TRUE(LowerAgain(spec, job->plan, *job->order, Workers(4, needed)).ok());
   EXPECT_THAT(std::string(LowerAgain(spec, job->plan, *job->order, Workers(4, needed - 1)).status().message()),
               HasSubstr(std::to_string(needed - 1)));
+}
+
+// The specification with an order of the user's own, resolved.
+v1::JobSpec WithOrder(const v1::JobSpec& spec, const v1::ComputeTable& order) {
+  v1::JobSpec with = spec;
+  v1::ParallelismSpec& parallelism = *with.mutable_parallelism();
+  parallelism.set_schedule("csv");
+  *parallelism.mutable_order() = order;
+  parallelism.mutable_order()->set_schedule("csv");
+  parallelism.set_pipeline_parallel_degree(static_cast<uint32_t>(order.workers_size()));
+  parallelism.set_virtual_stages(order.num_stages() / static_cast<uint32_t>(order.workers_size()));
+  return with;
+}
+
+TEST(PlannedOrderTest, AnOrderOfTheUsersOwnIsPlannedLikeTheScheduleThatItIs) {
+  for (const char* name : {"1f1b", "zb_h1", "interleaved", "zb_v"}) {
+    for (const char* kept : {"none", "full"}) {
+      SCOPED_TRACE(std::string(name) + " " + kept);
+      const v1::JobSpec spec =
+          TinySpec({{"parallelism.schedule", name}, {"parallelism.activation_checkpointing", kept}});
+      const absl::StatusOr<PlannedJob> named = PlanJob(spec, Workers(3));
+      ASSERT_TRUE(named.ok()) << named.status();
+      v1::ComputeTable order = named->cut.table;
+      for (v1::WorkerActions& row : *order.mutable_workers()) {  // R is not for the user to place
+        v1::WorkerActions without;
+        for (const v1::Action& action : row.actions()) {
+          if (action.kind() != v1::ACTION_KIND_RECOMPUTE) *without.add_actions() = action;
+        }
+        row = without;
+      }
+      const absl::StatusOr<PlannedJob> own = PlanJob(WithOrder(spec, order), Workers(3));
+      ASSERT_TRUE(own.ok()) << own.status();
+      EXPECT_EQ(own->plan.schedule(), "csv");
+      EXPECT_FALSE(own->order.has_value());  // it is in the specification
+      EXPECT_EQ(own->plan.step_seconds(), named->plan.step_seconds());
+      ASSERT_EQ(own->programs.size(), named->programs.size());
+      for (size_t rank = 0; rank < own->programs.size(); ++rank) {
+        EXPECT_EQ(own->programs[rank].schedule(), "csv");
+        v1::StageProgram renamed = own->programs[rank];
+        renamed.set_schedule(name);
+        renamed.set_content_hash(named->programs[rank].content_hash());
+        EXPECT_EQ(renamed.SerializeAsString(), named->programs[rank].SerializeAsString());
+      }
+    }
+  }
+}
+
+std::string RefusalOf(const v1::JobSpec& spec, size_t num_workers) {
+  const absl::Status status = PlanJob(spec, Workers(num_workers)).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
+  return std::string(status.message());
+}
+
+TEST(PlannedOrderTest, AnOrderThatCannotRunIsRefusedByTheNameOfItsKey) {
+  const v1::JobSpec spec = TinySpec({{"training.global_batch_size", "4"}});  // two micro-batches
+  const auto with = [&](const std::string& csv) { return WithOrder(spec, *ParseComputeCsv(csv, "csv")); };
+  const v1::JobSpec good = with("0F0,0F1,0B0,0I1,0W1\n1F0,1B0,1F1,1I1,1W1\n");
+  EXPECT_TRUE(PlanJob(good, Workers(2)).ok()) << PlanJob(good, Workers(2)).status();
+  EXPECT_TRUE(PlanJob(good, Workers(3)).ok());  // of which it uses two
+  EXPECT_THAT(RefusalOf(good, 1),
+              HasSubstr("the order of parallelism.schedule is for 2 workers and 1 are free; start 1 more"));
+  EXPECT_THAT(RefusalOf(with("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n"), 2),
+              HasSubstr("the order of parallelism.schedule: these wait for inputs that nothing makes: "));
+  EXPECT_THAT(RefusalOf(with("0F0,0F1,0I0,0I1,0W1,0W0\n1F0,1F1,1B0,1B1\n"), 2), HasSubstr("0W1"));
+  v1::JobSpec other_batch = good;
+  other_batch.mutable_training()->set_global_batch_size(8);
+  EXPECT_THAT(RefusalOf(other_batch, 2), HasSubstr("2 micro-batch(es), not of 2 x 1 and 4"));
+  v1::JobSpec twice = good;
+  *twice.mutable_parallelism()->mutable_order()->mutable_workers(1)->add_actions() =
+      good.parallelism().order().workers(1).actions(0);
+  EXPECT_THAT(RefusalOf(twice, 2), HasSubstr("the order of parallelism.schedule: line 2"));
 }
 
 TEST(PlannedOrderTest, ANamedScheduleIsNotSearched) {

@@ -28,8 +28,9 @@ struct PlannedJob {
 // have and, when the specification has none, for each micro-batch size (the graph's), chooses what has the shortest
 // predicted step, lowers, verifies. Nothing that has not passed the verifier leaves here. Pure; may take seconds.
 // INVALID_ARGUMENT: more stages than blocks, a partition list that does not sum to num_hidden_layers, fewer workers
-// than the degree, virtual stages with which the schedule does not run. RESOURCE_EXHAUSTED: the stages do not fit; with
-// what is lacking, and what would make it fit (fit_advice.h).
+// than the degree, virtual stages with which the schedule does not run, an order (parallelism.order) that is none or
+// does not come to an end. RESOURCE_EXHAUSTED: the stages do not fit; with what is lacking, and what would make it fit
+// (fit_advice.h).
 absl::StatusOr<PlannedJob> PlanJob(const v1::JobSpec& spec, const std::vector<WorkerProfile>& workers);
 absl::StatusOr<PlannedJob> PlanJobWith(const v1::JobSpec& spec, const std::vector<WorkerProfile>& workers,
                                        const PlanOptions& options);

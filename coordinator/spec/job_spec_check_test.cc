@@ -44,6 +44,14 @@ TEST(JobSpecCheckTest, SaysWhatIsWrongWithASpecificationFromElsewhere) {
       {"optimizer.lr", [](v1::JobSpec& spec) { spec.mutable_optimizer()->set_lr(-1); }},
       {"optimizer.name", [](v1::JobSpec& spec) { spec.mutable_optimizer()->set_name("magic"); }},
       {"data.train", [](v1::JobSpec& spec) { spec.mutable_data()->clear_train(); }},
+      {"parallelism.schedule", [](v1::JobSpec& spec) { spec.mutable_parallelism()->set_schedule("csv"); }},
+      {"parallelism.schedule", [](v1::JobSpec& spec) { spec.mutable_parallelism()->set_schedule("/order.csv"); }},
+      {"parallelism.schedule",
+       [](v1::JobSpec& spec) {
+         spec.mutable_parallelism()->set_schedule("csv");
+         spec.mutable_parallelism()->mutable_order()->add_workers()->add_actions();  // of no kind
+       }},
+      {"order", [](v1::JobSpec& spec) { spec.mutable_parallelism()->mutable_order()->set_num_stages(2); }},
       {"", [](v1::JobSpec& spec) { spec.Clear(); }},
   };
   for (const auto& [what, damage] : bad) {

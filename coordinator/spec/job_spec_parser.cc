@@ -16,6 +16,8 @@
 #include "coordinator/spec/frozen_layer_list.h"
 #include "coordinator/spec/job_spec_rules.h"
 #include "coordinator/spec/job_spec_schema.h"
+#include "coordinator/spec/order_reader.h"
+#include "coordinator/spec/schedule_value.h"
 #include "coordinator/spec/spec_hints.h"
 #include "coordinator/spec/spec_node.h"
 #include "coordinator/spec/spec_problems.h"
@@ -26,12 +28,14 @@ namespace {
 // Walks a specification's tree twice: by its keys, for what should not be there, and by the schema, for the values.
 class SpecReader {
  public:
-  SpecReader(const SpecNode& root, SpecProblems& problems) : root_(root), problems_(problems) {}
+  SpecReader(const SpecNode& root, const OrderReader& read_order, SpecProblems& problems)
+      : root_(root), read_order_(read_order), problems_(problems) {}
 
   v1::JobSpec Read() {
     CheckKeys(root_, "");
     CheckEnvironment(root_, "");
     for (const SchemaField& field : JobSpecFields()) ReadField(field);
+    ReadScheduleFile();
     FillDerivedValues(root_, spec_);
     ResolveFrozenLayers(root_, spec_, problems_);
     CheckJobSpecRules(root_, spec_, problems_);
@@ -103,6 +107,27 @@ class SpecReader {
     }
   }
 
+  void ReadScheduleFile() {
+    constexpr absl::string_view kPath = "parallelism.schedule";
+    v1::ParallelismSpec& parallelism = *spec_.mutable_parallelism();
+    if (!problems_.IsSound(kPath) || !NamesScheduleFile(parallelism)) return;
+    const SpecNode& node = *Find(kPath);
+    if (read_order_ == nullptr) {
+      problems_.Add(node, kPath, "a file, which whoever submits the job reads", "give its rows as a list");
+      return;
+    }
+    absl::StatusOr<v1::ComputeTable> order = read_order_(parallelism.schedule());
+    if (!order.ok()) {
+      problems_.Add(node, kPath, order.status().message());
+      return;
+    }
+    const std::string file = parallelism.schedule();
+    parallelism.set_schedule(std::string(kOwnOrder));
+    *parallelism.mutable_order() = *std::move(order);
+    if (PrintSchedule(spec_).size() <= kMaxOrderBytes) return;
+    problems_.Add(node, kPath, absl::StrCat(file, ": an order of more than ", kMaxOrderBytes, " bytes"));
+  }
+
   const SpecNode* Find(absl::string_view path) const {
     const SpecNode* node = &root_;
     for (const absl::string_view key : absl::StrSplit(path, '.')) {
@@ -153,6 +178,7 @@ class SpecReader {
   }
 
   const SpecNode& root_;
+  const OrderReader& read_order_;
   SpecProblems& problems_;
   v1::JobSpec spec_;
 };
@@ -206,10 +232,15 @@ absl::StatusOr<SpecOverride> ParseOverride(absl::string_view text) {
 
 absl::StatusOr<v1::JobSpec> ParseJobSpec(absl::string_view text, const std::vector<SpecOverride>& overrides,
                                          std::vector<SpecError>& errors) {
+  return ParseJobSpecWith(text, overrides, nullptr, errors);
+}
+
+absl::StatusOr<v1::JobSpec> ParseJobSpecWith(absl::string_view text, const std::vector<SpecOverride>& overrides,
+                                             const OrderReader& read_order, std::vector<SpecError>& errors) {
   SpecNode root;
   if (!ReadTree(text, overrides, root, errors)) return absl::InvalidArgumentError("the specification is not valid");
   SpecProblems problems;
-  v1::JobSpec spec = SpecReader(root, problems).Read();
+  v1::JobSpec spec = SpecReader(root, read_order, problems).Read();
   if (problems.empty()) return spec;
   for (SpecError& error : problems.TakeSorted()) errors.push_back(std::move(error));
   return absl::InvalidArgumentError("the specification is not valid");

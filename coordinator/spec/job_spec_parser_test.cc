@@ -300,7 +300,6 @@ TEST(JobSpecParserTest, NamesWhatIsNotSupportedYet) {
       {"loss_scale={initial: 65536}", "is not supported yet"},
       {"lr_scheduler.name=wsd", "\"wsd\" is not supported yet"},
       {"parallelism.schedule=looped_bfs", "\"looped_bfs\" is not supported yet"},
-      {"parallelism.schedule=/my/table.csv", "\"/my/table.csv\" is not supported yet"},
       {"parallelism.data_parallel_degree=2", "a value of 2 is not supported yet"},
       {"fault_tolerance={max_recoveries: 10}", "is not supported yet"},
       {"fault_tolerance={spare_workers: 1}", "is not supported yet"},

@@ -126,6 +126,7 @@ class RandomSpec {
       parallelism.mutable_partition()->set_kind(v1::PartitionSpec::KIND_LAYERS);
       for (const uint32_t blocks : {1u, 10u, 1u}) parallelism.mutable_partition()->add_num_blocks(blocks);
     }
+    if (Coin() && Coin()) DrawOrder(spec);
     v1::CheckpointSpec& checkpoint = *spec.mutable_checkpoint();
     checkpoint.set_dir(Path());
     const char* const resumes[] = {"never", "auto", "step-0000000007"};
@@ -138,6 +139,34 @@ class RandomSpec {
     spec.mutable_resources()->set_threads_per_worker(static_cast<uint32_t>(Integer(0, 1024)));
     spec.mutable_metrics()->set_log_interval(Integer(1, 0xFFFFFFFF));
     spec.mutable_limits()->set_priority(static_cast<int32_t>(Integer(0, 2000)) - 1000);
+  }
+
+  // What fits it is written into the specification.
+  void DrawOrder(v1::JobSpec& spec) {
+    v1::ParallelismSpec& parallelism = *spec.mutable_parallelism();
+    const auto num_workers = static_cast<uint32_t>(Integer(1, 4));
+    const auto num_stages = static_cast<uint32_t>(num_workers * Integer(1, 3));
+    parallelism.set_schedule("csv");
+    parallelism.set_pipeline_parallel_degree(num_workers);
+    parallelism.set_virtual_stages(num_stages / num_workers);
+    parallelism.mutable_partition()->Clear();
+    parallelism.mutable_partition()->set_kind(v1::PartitionSpec::KIND_AUTO);
+    v1::ComputeTable& order = *parallelism.mutable_order();
+    order.set_schedule("csv");
+    order.set_num_stages(num_stages);
+    order.set_num_micro_batches(static_cast<uint32_t>(Integer(1, 5)));
+    for (uint32_t worker = 0; worker < num_workers; ++worker) order.add_workers();
+    for (uint32_t i = 0; i < num_stages * order.num_micro_batches(); ++i) {
+      for (const v1::ActionKind kind : {v1::ACTION_KIND_FORWARD, v1::ACTION_KIND_BACKWARD}) {
+        v1::Action& action = *order.mutable_workers(static_cast<int>(i % num_workers))->add_actions();
+        action.set_kind(kind);
+        action.set_stage(i % num_stages);
+        action.set_micro_batch(i / num_stages);
+      }
+    }
+    v1::TrainingSpec& training = *spec.mutable_training();
+    training.set_micro_batch_size(Integer(1, 65535));
+    training.set_global_batch_size(training.micro_batch_size() * order.num_micro_batches());
   }
 
   std::mt19937_64 random_;

@@ -30,6 +30,7 @@ class RuleChecker {
     CheckData();
     CheckBatch();
     CheckOptimizer();
+    CheckOrder();
     CheckPartition();
     CheckWorkers();
   }
@@ -114,6 +115,45 @@ class RuleChecker {
     }
   }
 
+  // That an order of the user's own is for what the other values say.
+  void CheckOrder() {
+    const v1::ParallelismSpec& parallelism = spec_.parallelism();
+    if (!parallelism.has_order() || !problems_.IsSound("parallelism.schedule")) return;
+    const auto num_workers = static_cast<uint32_t>(parallelism.order().workers_size());
+    const uint32_t num_stages = parallelism.order().num_stages();
+    if (num_stages % num_workers != 0) {
+      Add("parallelism.schedule", absl::StrCat("an order of ", num_stages, " stages on ", num_workers,
+                                               " workers; each worker has as many stages as any other"));
+      return;
+    }
+    CheckOrderValue("pipeline_parallel_degree", parallelism.pipeline_parallel_degree(), num_workers, "worker(s)");
+    CheckOrderValue("virtual_stages", parallelism.virtual_stages(), num_stages / num_workers, "stage(s) on a worker");
+    CheckMicroBatchesOfOrder();
+  }
+
+  void CheckOrderValue(absl::string_view key, uint32_t value, uint32_t of_order, absl::string_view what) {
+    const std::string path = absl::StrCat("parallelism.", key);
+    if (!problems_.IsSound(path) || value == of_order) return;
+    Add(path, absl::StrCat(key, " is ", value, ", and the order of parallelism.schedule is for ", of_order, " ", what));
+  }
+
+  void CheckMicroBatchesOfOrder() {
+    const v1::TrainingSpec& training = spec_.training();
+    if (!problems_.AreSound(
+            {"training.global_batch_size", "training.micro_batch_size", "parallelism.data_parallel_degree"})) {
+      return;
+    }
+    const uint64_t of_order = spec_.parallelism().order().num_micro_batches();
+    const uint64_t unit = training.micro_batch_size() * spec_.parallelism().data_parallel_degree();
+    if (training.global_batch_size() == of_order * unit) return;
+    const std::string made = unit == 0 ? "makes no such number with any micro_batch_size"
+                                       : absl::StrCat("makes ", training.global_batch_size() / unit,
+                                                      " with micro_batch_size ", training.micro_batch_size());
+    Add("training.global_batch_size",
+        absl::StrCat("the order of parallelism.schedule is for ", of_order, " micro-batch(es), and global_batch_size ",
+                     training.global_batch_size(), " ", made));
+  }
+
   void CheckPartition() {
     const v1::ParallelismSpec& parallelism = spec_.parallelism();
     if (!problems_.AreSound({"model.config.num_hidden_layers", "parallelism.pipeline_parallel_degree",
@@ -171,6 +211,19 @@ class RuleChecker {
   SpecProblems& problems_;
 };
 
+// What is left to be chosen follows from an order of the user's own.
+void FillFromOrder(v1::JobSpec& spec) {
+  v1::ParallelismSpec& parallelism = *spec.mutable_parallelism();
+  if (!parallelism.has_order()) return;
+  const auto num_workers = static_cast<uint32_t>(parallelism.order().workers_size());
+  if (parallelism.pipeline_parallel_degree() == 0) parallelism.set_pipeline_parallel_degree(num_workers);
+  if (parallelism.virtual_stages() == 0) parallelism.set_virtual_stages(parallelism.order().num_stages() / num_workers);
+  v1::TrainingSpec& training = *spec.mutable_training();
+  const uint64_t num_parts = uint64_t{parallelism.order().num_micro_batches()} * parallelism.data_parallel_degree();
+  if (training.micro_batch_size() != 0 || num_parts == 0 || training.global_batch_size() % num_parts != 0) return;
+  training.set_micro_batch_size(training.global_batch_size() / num_parts);
+}
+
 }  // namespace
 
 const SpecNode& FindValueOrSection(const SpecNode& root, absl::string_view path) {
@@ -195,6 +248,7 @@ void FillDerivedValues(const SpecNode& root, v1::JobSpec& spec) {
   if (!is_given("lr_scheduler", "decay_steps")) {
     spec.mutable_lr_scheduler()->set_decay_steps(spec.training().steps());
   }
+  FillFromOrder(spec);
   // A list of blocks is the degree too.
   v1::ParallelismSpec& parallelism = *spec.mutable_parallelism();
   if (parallelism.pipeline_parallel_degree() == 0 && parallelism.partition().kind() == v1::PartitionSpec::KIND_LAYERS) {

@@ -98,6 +98,35 @@ TEST(JobSpecRulesTest, NeverDropsABlock) {
   });
 }
 
+// Two workers of two stages each, one micro-batch: 12 blocks and 480 samples.
+constexpr char kOrder[] = "parallelism.schedule=[\"0F0,2F0,2B0,0B0\", \"1F0,3F0,3B0,1B0\"]";
+
+TEST(JobSpecRulesTest, AnOrderIsForTheWorkersStagesAndMicroBatchesThatThereAre) {
+  ExpectCases({
+      {{kOrder, "training.micro_batch_size=480"}, ""},
+      {{kOrder, "training.micro_batch_size=auto"}, ""},
+      {{kOrder, "training.micro_batch_size=480", "parallelism.pipeline_parallel_degree=2",
+        "parallelism.virtual_stages=2"},
+       ""},
+      {{kOrder, "training.micro_batch_size=480", "parallelism.pipeline_parallel_degree=3"},
+       "f: --set parallelism.pipeline_parallel_degree: pipeline_parallel_degree is 3, and the order of "
+       "parallelism.schedule is for 2 worker(s)"},
+      {{kOrder, "training.micro_batch_size=480", "parallelism.virtual_stages=1"},
+       "f: --set parallelism.virtual_stages: virtual_stages is 1, and the order of parallelism.schedule is for 2 "
+       "stage(s) on a worker"},
+      {{kOrder},
+       "f:15:22: training.global_batch_size: the order of parallelism.schedule is for 1 micro-batch(es), and "
+       "global_batch_size 480 makes 120 with micro_batch_size 4"},
+      {{kOrder, "training.micro_batch_size=480", "parallelism.partition=[3, 3, 6]"},
+       "f: --set parallelism.partition: a list of 3 stages, and each worker has 2: they must divide the stages"},
+      {{"parallelism.schedule=[\"0F0,0B0\", \"1F0,1B0,2F0,2B0\"]", "training.micro_batch_size=480"},
+       "f: --set parallelism.schedule: an order of 3 stages on 2 workers; each worker has as many stages as any other"},
+      {{"parallelism.schedule=[\"0F0,0B0,0F6,0B6\"]", "training.micro_batch_size=auto"},
+       "f:15:22: training.global_batch_size: the order of parallelism.schedule is for 7 micro-batch(es), and "
+       "global_batch_size 480 makes no such number with any micro_batch_size"},
+  });
+}
+
 TEST(JobSpecRulesTest, WantsValidationDataToValidate) {
   ExpectCases({
       {{"training.validation_interval=5"},

@@ -8,6 +8,7 @@
 #include "absl/strings/str_split.h"
 #include "coordinator/spec/custom_values.h"
 #include "coordinator/spec/frozen_layer_list.h"
+#include "coordinator/spec/schedule_value.h"
 
 namespace stagecoach {
 namespace {
@@ -92,10 +93,11 @@ constexpr SchemaField kFields[] = {
      .preset = "auto",
      .integers = {1, kMaxVirtualStages}},
     {.path = "parallelism.schedule",
-     .kind = Kind::kChoice,
      .preset = "auto",
-     .choices = "auto|gpipe|1f1b|interleaved|zb_h1|zb_h2|zb_v|v_half|dualpipe_v",
-     .later = "looped_bfs|v_min"},
+     .choices = kScheduleNames,
+     .later = kLaterSchedules,
+     .parse = ParseSchedule,
+     .print = PrintSchedule},
     {.path = "parallelism.partition", .preset = "auto", .parse = ParsePartition, .print = PrintPartition},
     {.path = "parallelism.activation_checkpointing",
      .kind = Kind::kChoice,

@@ -26,8 +26,8 @@ struct SchemaField {
   const char* preset = kRequired;   // the default, as YAML
   IntegerRange integers = {};       // kInteger, kIntegerOrAuto ("auto" is 0)
   NumberRange numbers = {};         // kNumber
-  absl::string_view choices = {};   // kChoice, see ReadChoice
-  absl::string_view later = {};     // kChoice; kInteger: not empty when larger values come later
+  absl::string_view choices = {};   // kChoice, see ReadChoice; kCustom: words that the value may be
+  absl::string_view later = {};     // likewise; kInteger: not empty when larger values come later
   absl::string_view only_for = {};  // the optimizer.name that has this key
   absl::StatusOr<std::string> (*check)(absl::string_view text) = nullptr;  // kText
   void (*parse)(const SpecNode& node, absl::string_view path, v1::JobSpec& spec, SpecProblems& problems) = nullptr;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "coordinator/schedule/compute_csv.h"
 #include "tests/integration/embedded_job.h"
 
 namespace stagecoach {
@@ -103,6 +104,35 @@ TEST(BitwiseOrdersTest, NoSearchedOrderChangesABit) {
       EXPECT_EQ(result.job.digest(), reference.job.digest());
       EXPECT_EQ(result.job.state_digest(), reference.job.state_digest());
     }
+  }
+}
+
+// Orders as users write them: B beside I and W, other depths than any schedule has.
+TEST(BitwiseOrdersTest, NoOrderOfTheUsersOwnChangesABit) {
+  EmbeddedJob job;
+  MakeJob(/*num_micro_batches=*/4, /*tied=*/true, job);
+  v1::ParallelismSpec& parallelism = *job.spec().mutable_parallelism();
+  parallelism.set_schedule("1f1b");
+  const EmbeddedJob::Result reference = job.Run(2);
+  ASSERT_EQ(reference.job.status().state(), v1::JOB_STATE_SUCCEEDED) << reference.job.status().message();
+  for (const char* csv : {"0F0,0F1,0F2,0B0,0F3,0B1,0B2,0B3\n1F0,1B0,1F1,1I1,1F2,1I2,1W1,1W2,1F3,1B3\n",
+                          "0F0,0F1,3F0,3B0,3F1,3B1,0B0,0F2,0F3,3F2,3I2,0B1,3F3,3I3,3W2,3W3,0I2,0I3,0W2,0W3\n"
+                          "1F0,2F0,1F1,2F1,2B0,1B0,2B1,1B1,1F2,2F2,1F3,2F3,2I2,1I2,2I3,1I3,2W2,2W3,1W2,1W3\n"}) {
+    SCOPED_TRACE(csv);
+    const absl::StatusOr<v1::ComputeTable> order = ParseComputeCsv(csv, "csv");
+    ASSERT_TRUE(order.ok()) << order.status();
+    parallelism.set_schedule("csv");
+    *parallelism.mutable_order() = *order;
+    parallelism.set_pipeline_parallel_degree(2);
+    parallelism.set_virtual_stages(order->num_stages() / 2);
+    const EmbeddedJob::Result result = job.Run(2);
+    ASSERT_EQ(result.job.status().state(), v1::JOB_STATE_SUCCEEDED) << result.job.status().message();
+    EXPECT_EQ(result.job.plan().schedule(), "csv");
+    EXPECT_EQ(result.job.plan().stages_size(), static_cast<int>(order->num_stages()));
+    EXPECT_EQ(result.losses(), reference.losses());
+    EXPECT_EQ(ValidationLosses(result), ValidationLosses(reference));
+    EXPECT_EQ(result.job.digest(), reference.job.digest());
+    EXPECT_EQ(result.job.state_digest(), reference.job.state_digest());
   }
 }
 
