@@ -2,10 +2,11 @@
 
 #include <iostream>
 
+#include "client/commands/order_file.h"
 #include "client/commands/text_input.h"
 #include "client/output/error_report.h"
 #include "common/status_macros.h"
-#include "coordinator/spec/job_spec_parser.h"
+#include "coordinator/spec/order_reader.h"
 
 namespace stagecoach {
 namespace {
@@ -45,7 +46,7 @@ std::optional<v1::JobSpec> LoadSpec(const SpecArguments& arguments, bool json) {
     return std::nullopt;
   }
   std::vector<SpecError> errors;
-  absl::StatusOr<v1::JobSpec> spec = ParseJobSpec(*text, *overrides, errors);
+  absl::StatusOr<v1::JobSpec> spec = ParseJobSpecWith(*text, *overrides, ReadOrderFile, errors);
   if (spec.ok()) return *std::move(spec);
   for (const SpecError& error : errors) std::cerr << FormatSpecError(arguments.file, error) << "\n";
   Failure failure{.code = kExitUsage, .status = spec.status()};

@@ -2,6 +2,7 @@
 """What a specification meets at the command line: validate, plan, and every way of being wrong."""
 
 import json
+import pathlib
 import shutil
 import unittest
 
@@ -180,6 +181,88 @@ class FrozenLayersTest(CommandLineCase):
                 ("transformer.wte", "expected a list of layers")):
             for verb in ("train", "validate", "plan", "submit"):
                 self.refuse(self.spec, "--set", f"model.frozen_layers={layers}", says=says, verb=verb)
+
+
+class OwnOrderTest(CommandLineCase):
+    """An order of the user's own as parallelism.schedule. The specification has four micro-batches."""
+
+    ORDER = "0F0,0F1,0B0,0F2,0I1,0F3,0I2,0W1,0W2,0B3\n1F0,1B0,1F1,1B1,1F2,1B2,1F3,1B3\n"
+
+    def setUp(self):
+        super().setUp()
+        self.order = self.directory / "order.csv"
+        self.order.write_text(self.ORDER)
+        self.own = (self.spec, "--set", f"parallelism.schedule={self.order}")
+
+    def refuse_order(self, text, says):
+        self.order.write_text(text)
+        for verb in ("validate", "plan", "train", "submit"):
+            self.refuse(*self.own, says=says, verb=verb)
+
+    def test_is_resolved_into_its_rows(self):
+        resolved = self.run_stagecoach("validate", *self.own, "-o", "yaml").stdout
+        for row in self.ORDER.splitlines():
+            self.assertIn(f'\n    - "{row}"\n', resolved)
+        self.assertIn("pipeline_parallel_degree: 2\n", resolved)
+        self.order.unlink()
+        self.assertEqual(self.run_stagecoach("validate", "-", "-o", "yaml", stdin=resolved).stdout, resolved)
+
+    def test_is_planned_and_runs_with_the_bits_of_1f1b(self):
+        plan = self.get_json("plan", *self.own)
+        self.assertEqual((plan["schedule"], len(plan["stages"]), plan["num_micro_batches"]), ("csv", 2, 4))
+        self.assertEqual([each["schedule"] for each in plan["candidates"]], ["csv"])
+        self.assertIn("schedule csv (the order of the specification), 4 micro-batches",
+                      self.run_stagecoach("plan", *self.own).stdout)
+        digests = []
+        for settings in (self.own, (self.spec,)):
+            self.run_stagecoach("train", *settings, "--workers", 2)
+            digests.append(self.run_stagecoach("checkpoint", "digest", "--state", self.checkpoints).stdout)
+            shutil.rmtree(self.checkpoints)
+        self.assertEqual(digests[0], digests[1])
+
+    def test_a_job_resumes_from_it_and_into_it_at_another_number_of_workers(self):
+        self.run_stagecoach("train", self.spec, "--workers", 3)
+        whole = self.run_stagecoach("checkpoint", "digest", "--state", self.checkpoints).stdout
+        shutil.rmtree(self.checkpoints)
+        self.run_stagecoach("train", *self.own, "--set", "training.steps=2")
+        # The file is for two workers.
+        result = self.run_stagecoach("train", *self.own, "--workers", 1, "--resume", "auto", code=2)
+        self.assertIn("the order of parallelism.schedule is for 2 workers and 1 are free", result.stderr)
+        self.run_stagecoach("train", self.spec, "--set", "training.steps=4", "--workers", 1, "--resume", "auto")
+        self.run_stagecoach("train", *self.own, "--workers", 2, "--resume", "auto")
+        self.assertEqual(self.run_stagecoach("checkpoint", "digest", "--state", self.checkpoints).stdout, whole)
+
+    def test_the_example_runs_the_tiny_job(self):
+        examples = pathlib.Path(__file__).resolve().parents[2] / "examples"
+        plan = self.get_json("plan", examples / "tiny.yaml", "--set",
+                             f"parallelism.schedule={examples / 'tiny-4-workers.csv'}")
+        self.assertEqual((plan["schedule"], len(plan["stages"])), ("csv", 4))
+
+    def test_a_file_that_is_no_order(self):
+        self.refuse_order("", f"parallelism.schedule: {self.order}: there are no actions")
+        self.refuse_order("0F0;0B0\n", f"{self.order}: line 1, column 1 (cell 1): \"0F0;0B0\" is no action")
+        self.refuse_order(self.ORDER.replace("1B3", "1G3"), f"{self.order}: line 2, column 29 (cell 8): \"1G3\" is no action")
+        self.refuse_order(self.ORDER.replace("1B3", "1B2"), "(cell 8, 1B2): is there a second time; the first is line 2")
+        self.refuse_order(self.ORDER.replace(",1B3", ""), f"{self.order}: line 2: 1B3 is missing")
+        self.refuse_order("0F0,0SEND_F0,0RECV_B0,0B0\n1RECV_F0,1F0,1B0,1SEND_B0\n", "this is a lowered file")
+
+    def test_a_file_that_cannot_be_read(self):
+        self.order.unlink()
+        for verb in ("validate", "plan", "train", "submit"):
+            self.refuse(*self.own, says=str(self.order), verb=verb)
+        self.refuse(self.spec, "--set", "parallelism.schedule=order.csv", says="is not an absolute path", verb="plan")
+
+    def test_an_order_that_does_not_fit_the_job(self):
+        self.refuse_order("0F0,0F1,0B0,0B1\n1F0,1B0,1F1,1B1\n",
+                          "the order of parallelism.schedule is for 2 micro-batch(es), and global_batch_size 8 makes 4")
+        rows = self.ORDER.splitlines()
+        waiting = "1F0,1F1,1B1,1B0,1F2,1B2,1F3,1B3"
+        self.refuse_order(f"{rows[0].replace('0F1,0B0', '0B0,0F1')}\n{waiting}\n",
+                          "the order of parallelism.schedule: these wait for inputs that nothing makes")
+        self.order.write_text(self.ORDER)
+        self.refuse(*self.own, "--set", "parallelism.pipeline_parallel_degree=4", verb="plan",
+                    says="pipeline_parallel_degree is 4, and the order of parallelism.schedule is for 2 worker(s)")
+        self.refuse(*self.own, "--set", "parallelism.virtual_stages=2", verb="plan", says="virtual_stages is 2")
 
 
 class WrongSpecificationTest(CommandLineCase):

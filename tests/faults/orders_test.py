@@ -8,6 +8,10 @@ import cluster
 
 STEPS = 200
 WORKERS = 3
+# Of SPEC's eight micro-batches.
+ORDER = ("0F0,0F1,0F2,0B0,0F3,0B1,0F4,0B2,0F5,0I3,0F6,0I4,0F7,0W3,0I5,0W4,0W5,0B6,0B7\n"
+         "1F0,1F1,1B0,1F2,1B1,1F3,1B2,1F4,1B3,1F5,1I4,1F6,1I5,1W4,1F7,1W5,1B6,1B7\n"
+         "2F0,2B0,2F1,2B1,2F2,2B2,2F3,2B3,2F4,2I4,2F5,2I5,2W4,2W5,2F6,2B6,2F7,2B7\n")
 
 
 def expect(condition, message):
@@ -46,8 +50,13 @@ def main():
         # By FLOPs, so that the order is the same each time.
         searched = kill_coordinator_under(running, "searched", "parallelism.schedule=auto", "parallelism.costs=analytic")
         expect(searched["plan"]["schedule"] == "auto", f"schedule {searched['plan']['schedule']} was chosen")
-        for what in ("digest", "state_digest"):
-            expect(searched[what] == named[what], f"the {what} is not that of 1f1b")
+        path = running.directory / "order.csv"
+        path.write_text(ORDER)
+        own = kill_coordinator_under(running, "own", f"parallelism.schedule={path}")
+        expect(own["plan"]["schedule"] == "csv", f"schedule {own['plan']['schedule']}")
+        for job in (searched, own):
+            for what in ("digest", "state_digest"):
+                expect(job[what] == named[what], f"the {what} of {job['name']} is not that of 1f1b")
     return 0
 
 
