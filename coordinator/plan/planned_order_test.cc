@@ -7,9 +7,11 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/plan/cost_model.h"
 #include "coordinator/plan/layer_costs.h"
 #include "coordinator/plan/planner.h"
 #include "coordinator/schedule/compute_csv.h"
+#include "coordinator/schedule/pruned_table.h"
 #include "coordinator/schedule/recomputing_table.h"
 #include "coordinator/spec/job_spec_parser.h"
 #include "gmock/gmock.h"
@@ -119,6 +121,24 @@ TEST(PlannedOrderTest, LoweredAgainItRecomputesTheSameLayers) {
   const absl::StatusOr<PlannedJob> again = LowerAgain(spec, job->plan, *job->order, Workers(3, memory));
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(Hashes(*again), Hashes(*job));
+}
+
+// A search knows of whole stages alone.
+TEST(PlannedOrderTest, AnOrderThatIsSearchedLeavesOutWhatFrozenLayersDo) {
+  int num_searched = 0;
+  for (const char* frozen : {"[transformer.wte, transformer.h.0-5, lm_head]", "[transformer.h.4-9]"}) {
+    SCOPED_TRACE(frozen);
+    const v1::JobSpec spec = TinySpec({{"model.frozen_layers", frozen}});
+    const absl::StatusOr<PlannedJob> job = PlanJob(spec, Workers(4));
+    ASSERT_TRUE(job.ok()) << job.status();
+    if (!job->order.has_value()) continue;
+    ++num_searched;
+    EXPECT_EQ(BackwardOfTable(*job->order), BackwardOfStages(job->graph, job->cut.partition.stages));
+    const absl::StatusOr<PlannedJob> again = LowerAgain(spec, job->plan, *job->order, Workers(4));
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(Hashes(*again), Hashes(*job));
+  }
+  EXPECT_GT(num_searched, 0);
 }
 
 TEST(PlannedOrderTest, AnOrderThatIsNotOfThePlanIsRefused) {
