@@ -190,6 +190,14 @@ TEST_F(AgentTest, RefusesOrdersThatDoNotFit) {
   ExpectFailure(0, absl::StatusCode::kFailedPrecondition, "still holds job job");
 }
 
+TEST_F(AgentTest, RefusesAProgramForOtherFrozenLayers) {
+  v1::CoordinatorMessage order = harness_.AssignStages(1);
+  order.mutable_assign_stages()->mutable_program()->mutable_stages(0)->set_frozen_below(true);
+  harness_.Send(1, order);
+  ExpectFailure(1, absl::StatusCode::kInvalidArgument,
+                "the program says that nothing below stage 1 is trained, the graph does not");
+}
+
 TEST_F(AgentTest, FailureNamesStepAndAction) {
   harness_.worker(0).hook = [](const char* kind, const MicroBatch& micro_batch) {
     return kind[0] == 'F' && micro_batch.index.value() == 1 ? absl::InternalError("sick") : absl::OkStatus();
