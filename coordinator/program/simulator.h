@@ -19,7 +19,7 @@ struct TimedAction {
 struct Timeline {
   std::vector<std::vector<TimedAction>> workers;  // in execution order
   double makespan = 0;                            // first start to last end
-  double lower_bound = 0;                         // no schedule of these stages can be shorter
+  double lower_bound = 0;                         // no order of these actions can be shorter (step_bound.h)
   double bubble_ratio_span = 0;                   // 1 - sum of busy / (workers x makespan)
   double bubble_ratio_device = 0;  // 1 - mean busy / longest interval of a worker from its first start to its last end
   // In micro-batches on one full stage (1 / num_workers of the model), held until their W has run; where there is an R,

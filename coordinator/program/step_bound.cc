@@ -26,7 +26,7 @@ class Bounds {
   void SetTraits();
   void SetHeads();
   void SetTails();
-  // Until the gradient of an I or a B leaves the stage.
+  // Until the gradient of an I or a B leaves the stage, at least.
   double GradientSeconds(uint32_t stage) const;
   double ForwardEdge(uint32_t edge) const;
   double BackwardEdge(uint32_t edge) const;
@@ -36,7 +36,8 @@ class Bounds {
   const std::vector<StageBackward> backward_;
   std::vector<uint32_t> num_forwards_;   // [num_stages]
   std::vector<uint32_t> num_gradients_;  // I and B
-  bool splits_backward_ = false;         // a W stands apart from its I
+  std::vector<uint32_t> num_whole_;      // B
+  std::vector<uint32_t> num_apart_;      // W that stand apart from their I
   uint32_t lowest_input_ = 0;            // the lowest stage that has an I or B; num_stages: none has
   // From the start until the first micro-batch can have come down to each stage.
   std::vector<double> head_;
@@ -53,10 +54,13 @@ void Bounds::SetTraits() {
   }
   num_forwards_.resize(times_.num_stages());
   num_gradients_.resize(times_.num_stages());
+  num_whole_.resize(times_.num_stages());
+  num_apart_.resize(times_.num_stages());
   for (const v1::WorkerActions& row : table_.workers()) {
     for (const v1::Action& action : row.actions()) {
       const v1::ActionKind kind = action.kind();
-      splits_backward_ |= kind == v1::ACTION_KIND_BACKWARD_WEIGHT;
+      if (kind == v1::ACTION_KIND_BACKWARD) ++num_whole_[action.stage()];
+      if (kind == v1::ACTION_KIND_BACKWARD_WEIGHT) ++num_apart_[action.stage()];
       if (kind == v1::ACTION_KIND_FORWARD) ++num_forwards_[action.stage()];
       if (kind == v1::ACTION_KIND_BACKWARD || kind == v1::ACTION_KIND_BACKWARD_INPUT) ++num_gradients_[action.stage()];
     }
@@ -71,15 +75,16 @@ void Bounds::SetHeads() {
 
 double Bounds::GradientSeconds(uint32_t stage) const {
   const StageCost cost = times_.CostOf(stage);
-  return cost.backward_input + (splits_backward_ || !backward_[stage].weight ? 0 : cost.backward_weight);
+  return cost.backward_input + (num_apart_[stage] > 0 || num_whole_[stage] == 0 ? 0 : cost.backward_weight);
 }
 
 void Bounds::SetTails() {
   const uint32_t num_stages = times_.num_stages();
   backward_tail_.resize(num_stages);
   forward_tail_.resize(num_stages);
-  // A W that stands apart may run while the gradient travels on; only that of the lowest stage comes after the last I.
-  if (splits_backward_ && lowest_input_ < num_stages && backward_[lowest_input_].weight) {
+  // A W that stands apart may run while the gradient travels on; only that of the lowest stage comes after the last I,
+  // which is the last of all when none is in a B.
+  if (lowest_input_ < num_stages && num_apart_[lowest_input_] > 0 && num_whole_[lowest_input_] == 0) {
     backward_tail_[lowest_input_] = times_.CostOf(lowest_input_).backward_weight;
   }
   for (uint32_t s = lowest_input_ + 1; s < num_stages; ++s) {

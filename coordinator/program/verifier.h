@@ -30,11 +30,9 @@ struct VerifierInput {
 // - layers are covered once, in order; every (stage, micro-batch) has exactly one F, one I and one W (in a forward-only
 //   program F alone), each after what it needs, on the worker that holds the stage; every loss is read once;
 // - of frozen layers all that is left out, and nothing else: a stage has a W when a layer in it is trained, an I when
-// one
-//   in it or below it is, and a gradient goes down a cut when one below the cut is;
+//   one in it or below it is, and a gradient goes down a cut when one below the cut is;
 // - a stage that recomputes layers, which are blocks of its own, has one R of every micro-batch between its F and its
-// I,
-//   and no other stage has one;
+//   I, and no other stage has one;
 // - W runs in micro-batch order on every stage; ties are reduced after the last W of both uses, norms after everything;
 // - each channel is first in first out; sender and receiver agree in number, order and size; no slot, and no byte of
 // the
