@@ -26,6 +26,7 @@ constexpr char kPath[] = "model.frozen_layers";
 constexpr char kBlockPrefix[] = "transformer.h.";
 constexpr size_t kMaxEntries = 4100;  // as many as a model may have layers
 constexpr size_t kMaxEntryBytes = 128;
+constexpr size_t kMaxPatterns = 64;  // each is compared with every layer
 
 std::string PathOfEntry(size_t index) { return absl::StrCat(kPath, "[", index, "]"); }
 
@@ -212,9 +213,14 @@ void ParseFrozenLayers(const SpecNode& node, absl::string_view path, v1::JobSpec
                  "write transformer.h.0-5, or use *");
     return;
   }
+  size_t num_patterns = 0;
   for (size_t i = 0; i < node.children.size(); ++i) {
     const std::optional<std::string> entry = ReadText(node.children[i], PathOfEntry(i), problems);
     if (!entry.has_value()) continue;
+    if (absl::StrContains(*entry, '*') && ++num_patterns > kMaxPatterns) {
+      problems.Add(node.children[i], PathOfEntry(i), absl::StrCat("more than ", kMaxPatterns, " entries with *"));
+      return;
+    }
     if (entry->empty() || entry->size() > kMaxEntryBytes) {
       problems.Add(node.children[i], PathOfEntry(i),
                    absl::StrCat("a layer's name has 1 to ", kMaxEntryBytes, " bytes"));

@@ -116,6 +116,9 @@ TEST(FrozenLayerListTest, OtherValuesAreRefused) {
   std::string many = "[a";
   for (int i = 0; i < 4100; ++i) many += ", a";
   EXPECT_THAT(ErrorOf(many + "]"), HasSubstr("4101 entries; at most 4100"));
+  std::string patterns = "[\"a*\"";
+  for (int i = 0; i < 64; ++i) patterns += ", \"a*\"";
+  EXPECT_THAT(ErrorOf(patterns + "]"), HasSubstr("model.frozen_layers[64]: more than 64 entries with *"));
 }
 
 // Whatever else is wrong is said alone: which layers there are is not known.
