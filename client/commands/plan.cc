@@ -32,13 +32,19 @@ struct PlanArguments {
 
 double Mebibytes(uint64_t bytes) { return static_cast<double>(bytes) / (1 << 20); }
 
+// What is shown as nothing is nothing.
+constexpr double kLeastGainShown = 0.0005;
+
 std::string MoveText(const PlannedJob& job, const PlanAdvice& advice) {
-  if (!advice.best_move.has_value()) return "no stage has a block to spare";
+  if (!advice.best_move.has_value()) {
+    return advice.some_moves_unknown ? "not known: it would take another order" : "no stage has a block to spare";
+  }
   const BlockMove& move = *advice.best_move;
   const std::string what = absl::StrFormat("%s from stage %d to stage %d: step %+.1f%%",
                                            job.graph.layers(static_cast<int>(move.layer)).name(), move.from_stage,
                                            move.to_stage, 100 * (move.step_seconds / advice.step_seconds - 1));
-  return move.step_seconds < advice.step_seconds ? what : "none makes the step shorter; " + what;
+  const bool gains = move.step_seconds < advice.step_seconds * (1 - kLeastGainShown);
+  return gains ? what : "none makes the step shorter; " + what;
 }
 
 // What limits the step, and what small changes would do to it.
@@ -83,7 +89,7 @@ void PrintRecomputation(const v1::Plan& plan) {
   }
 }
 
-// What frozen layers leave of the backward of the stages that have some, or have nothing below to train.
+// What frozen layers leave of the backward of the stages that have some.
 void PrintFrozen(const PlannedJob& job) {
   const uint32_t lowest = LowestTrainedLayer(job.graph);
   for (int i = 0; i < job.plan.stages_size(); ++i) {
@@ -128,7 +134,7 @@ void PrintCandidates(const v1::Plan& plan) {
   if (plan.candidates_size() < 2) return;
   Table table({"SCHEDULE", "CHUNKS", "STEP S", "BUBBLE", "MEMORY MIB", "WHY NOT"});
   for (const v1::PlanCandidate& candidate : plan.candidates()) {
-    const bool fits = candidate.why_not().empty();
+    const bool fits = candidate.step_seconds() > 0;
     table.AddRow({candidate.schedule(), absl::StrCat(candidate.virtual_stages()),
                   fits ? absl::StrFormat("%.3f", candidate.step_seconds()) : "",
                   fits ? absl::StrFormat("%.1f%%", 100 * candidate.bubble_ratio()) : "",

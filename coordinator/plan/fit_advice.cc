@@ -69,6 +69,7 @@ class Adviser {
     if (spec_.parallelism().schedule() == "auto") return;
     v1::JobSpec changed = spec_;
     changed.mutable_parallelism()->set_schedule("auto");
+    if (changed.parallelism().has_order()) changed.mutable_parallelism()->set_virtual_stages(0);  // the order's
     changed.mutable_parallelism()->clear_order();
     if (Fits(changed, workers_)) changes_.push_back("parallelism.schedule auto");
   }

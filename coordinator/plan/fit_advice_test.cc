@@ -128,6 +128,24 @@ TEST(FitAdviceTest, AnOrderOfTheUsersOwnIsForItsWorkersAndMicroBatches) {
   EXPECT_THAT(Advice(spec, EqualWorkers(4, 1000)), HasSubstr("parallelism.schedule auto does not make it fit either"));
 }
 
+// The stages of a worker are the order's, and no wish of the user's.
+TEST(FitAdviceTest, InPlaceOfAnOrderAScheduleOfSeveralStagesMayFit) {
+  v1::JobSpec spec = Spec();
+  spec.mutable_training()->set_micro_batch_size(1);
+  v1::ParallelismSpec& parallelism = *spec.mutable_parallelism();
+  parallelism.set_schedule("v_half");
+  const uint64_t least = PeakBytes(spec, 8);
+  parallelism.set_schedule("1f1b");
+  ASSERT_LT(least, PeakBytes(spec, 8));
+  const auto num_micro_batches = static_cast<uint32_t>(spec.training().global_batch_size());
+  *parallelism.mutable_order() =
+      *(*FindSchedule("1f1b"))->Build({.num_workers = 8, .num_micro_batches = num_micro_batches});
+  parallelism.set_schedule("csv");
+  parallelism.set_pipeline_parallel_degree(8);
+  parallelism.set_virtual_stages(1);
+  EXPECT_THAT(Advice(spec, EqualWorkers(8, least)), HasSubstr("with parallelism.schedule auto"));
+}
+
 TEST(FitAdviceTest, WherePartitionsFitTheErrorOfPlanningIsSaid) {
   const absl::Status status =
       DoesNotFit(Spec(), EqualWorkers(2), {}, absl::ResourceExhaustedError("its transfers need more"));

@@ -126,5 +126,20 @@ TEST(FrozenPlanTest, LayersAreCutByWhatIsLeftOfThem) {
   EXPECT_LT(job->plan.step_seconds(), 0.7 * whole->plan.step_seconds());
 }
 
+// A stage that has I and no W is done with a micro-batch when its I has run, whatever the schedule's table says of W.
+TEST(FrozenPlanTest, NobodyReckonsWithWhatIsHeldForAWeightGradientThatIsLeftOut) {
+  const v1::JobSpec spec = FrozenSpec("[transformer.h.8-15, transformer.ln_f, lm_head]", "zb_h1", "selective");
+  std::vector<WorkerProfile> workers(4);
+  const absl::StatusOr<PlannedJob> roomy = PlanJob(spec, workers);
+  ASSERT_TRUE(roomy.ok()) << roomy.status();
+  ASSERT_EQ(roomy->plan.stages(3).backward_weight_seconds(), 0);
+  workers[3].memory_bytes = roomy->plan.stages(3).memory_bytes().total() * 21 / 20;
+  const absl::StatusOr<PlannedJob> tight = PlanJob(spec, workers);
+  ASSERT_TRUE(tight.ok()) << tight.status();
+  EXPECT_TRUE(tight->plan.stages(3).recomputed_layers().empty());
+  EXPECT_EQ(tight->plan.stages(3).first_layer(), roomy->plan.stages(3).first_layer());
+  EXPECT_EQ(tight->plan.step_seconds(), roomy->plan.step_seconds());
+}
+
 }  // namespace
 }  // namespace stagecoach

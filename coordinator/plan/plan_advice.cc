@@ -68,9 +68,8 @@ class Advisor {
   // The same order, unless other stages have something to train.
   absl::StatusOr<v1::ComputeTable> TableOfMoved(const ScheduleProblem& problem, const Partition& moved) const {
     if (BackwardOfStages(job_.graph, moved.stages) == BackwardOfStages(job_.graph, stages())) return job_.cut.table;
-    std::vector<bool> recomputes;
-    for (const std::vector<uint32_t>& layers : moved.recomputed_layers) recomputes.push_back(!layers.empty());
-    return TableOf(problem, recomputes, moved.stages);
+    if (job_.order.has_value()) return absl::NotFoundError("another search would be another order");
+    return TableOf(problem, RecomputingStages(moved), moved.stages);
   }
 
   // Of the first or last layer of a stage to the one before or behind.
@@ -88,7 +87,10 @@ class Advisor {
     const Partition partition = WithStages(job_.cut.partition, moved);
     problem.cost_of_stage = StageCosts(job_.cut.problem, partition);
     const absl::StatusOr<v1::ComputeTable> table = TableOfMoved(problem, partition);
-    if (!table.ok()) return;
+    if (!table.ok()) {
+      advice.some_moves_unknown = true;
+      return;
+    }
     const std::optional<double> seconds = StepSeconds(*table, problem);
     if (!seconds.has_value() || (advice.best_move.has_value() && advice.best_move->step_seconds <= *seconds)) return;
     advice.best_move = BlockMove{layer, from, to, *seconds};

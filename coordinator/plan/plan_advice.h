@@ -22,6 +22,8 @@ struct PlanAdvice {
   double step_seconds = 0;  // of the plan as it is, on the same terms
   // The move that makes the step shortest, also when that is longer than now. Nothing: every stage holds one block.
   std::optional<BlockMove> best_move = std::nullopt;
+  // Moves that would leave other stages something to train are not known of an order that no schedule makes.
+  bool some_moves_unknown = false;
   // With one more micro-batch of the same size. Nothing: the schedule has no table for so many, or the order has no
   // schedule.
   std::optional<double> step_seconds_with_one_more = std::nullopt;

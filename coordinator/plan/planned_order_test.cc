@@ -81,6 +81,18 @@ TEST(PlannedOrderTest, AutoTakesAnOrderThatIsShorterThanEverySchedule) {
   EXPECT_EQ(job->plan.candidates(1).virtual_stages(), job->plan.candidates(0).virtual_stages());
 }
 
+TEST(PlannedOrderTest, AnOrderThatGainsTooLittleSaysSo) {
+  const absl::StatusOr<PlannedJob> job = PlanJob(TinySpec(), Workers(2));
+  ASSERT_TRUE(job.ok()) << job.status();
+  EXPECT_FALSE(job->order.has_value());
+  const auto& candidates = job->plan.candidates();
+  const auto searched = std::find_if(candidates.begin(), candidates.end(),
+                                     [](const v1::PlanCandidate& each) { return each.schedule() == "auto"; });
+  ASSERT_NE(searched, candidates.end());
+  EXPECT_LT(searched->step_seconds(), job->plan.step_seconds());
+  EXPECT_EQ(searched->why_not(), "gains less than 0.2%");
+}
+
 TEST(PlannedOrderTest, LoweredAgainItIsTheSameWhateverIsKnownOfCosts) {
   for (const char* kept : {"none", "full"}) {
     SCOPED_TRACE(kept);

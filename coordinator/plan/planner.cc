@@ -113,7 +113,8 @@ void FillCandidates(const std::vector<ScheduleCandidate>& candidates, PlannedJob
     added.set_step_seconds(candidate.step_seconds);
     added.set_bubble_ratio(candidate.bubble_ratio);
     added.set_memory_bytes(candidate.peak_bytes);
-    added.set_why_not(std::string(candidate.status.message()));
+    added.set_why_not(candidate.gains_too_little ? absl::StrCat("gains less than ", 100 * kLeastGainOfOrder, "%")
+                                                 : std::string(candidate.status.message()));
   }
   // The others are not lowered, so that the partitioner's word must do.
   const std::vector<uint64_t> needed = LoweredBytesOf(job);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -82,16 +83,11 @@ uint64_t MostReckonedBytes(const ScheduledCut& cut) {
   return *std::max_element(needed.begin(), needed.end());
 }
 
-std::vector<bool> RecomputingStages(const Partition& partition) {
-  std::vector<bool> recomputes;
-  for (const std::vector<uint32_t>& layers : partition.recomputed_layers) recomputes.push_back(!layers.empty());
-  return recomputes;
-}
-
-absl::StatusOr<ScheduledCut> Cut(const CutRequest& request, const ScheduleOption& option,
-                                 CandidatePartitions& partitions) {
+// From the slots of the problem on, which grow until they are enough.
+absl::StatusOr<ScheduledCut> CutFromSlots(const CutRequest& request, const ScheduleOption& option,
+                                          PartitionProblem problem, CandidatePartitions& partitions) {
   ScheduledCut cut;
-  STAGECOACH_ASSIGN_OR_RETURN(cut.problem, ProblemForSchedule(request, option));
+  cut.problem = std::move(problem);
   for (int i = 0; i < kMaxCuts; ++i) {
     STAGECOACH_ASSIGN_OR_RETURN(cut.partition, partitions.Best(cut.problem));
     cut.schedule_problem = WithTimes(request, option.num_chunks, cut.problem, cut.partition);
@@ -109,10 +105,40 @@ absl::StatusOr<ScheduledCut> Cut(const CutRequest& request, const ScheduleOption
       absl::StrCat("schedule ", option.schedule->name(), " holds more micro-batches with every cut"));
 }
 
+// What the schedule's stages hold when memory is no matter, which is less than it would without frozen layers.
+absl::StatusOr<std::vector<StageSlotCounts>> SlotsWithoutFrozen(const CutRequest& request, const ScheduleOption& option,
+                                                                PartitionProblem problem,
+                                                                CandidatePartitions& partitions) {
+  for (WorkerCapacity& worker : problem.workers) worker.memory_bytes = std::numeric_limits<uint64_t>::max();
+  STAGECOACH_ASSIGN_OR_RETURN(const Partition partition, partitions.Best(problem));
+  STAGECOACH_ASSIGN_OR_RETURN(
+      const v1::ComputeTable table,
+      BuildRecomputing(*option.schedule, WithTimes(request, option.num_chunks, problem, partition),
+                       RecomputingStages(partition)));
+  return SlotCountsOf(WithoutFrozen(table, BackwardOfStages(request.graph, partition.stages)));
+}
+
+absl::StatusOr<ScheduledCut> Cut(const CutRequest& request, const ScheduleOption& option,
+                                 CandidatePartitions& partitions) {
+  STAGECOACH_ASSIGN_OR_RETURN(PartitionProblem problem, ProblemForSchedule(request, option));
+  const auto& layers = request.graph.layers();
+  if (std::any_of(layers.begin(), layers.end(), [](const v1::LayerSpec& layer) { return layer.frozen(); })) {
+    PartitionProblem pruned = problem;
+    STAGECOACH_ASSIGN_OR_RETURN(pruned.slots, SlotsWithoutFrozen(request, option, problem, partitions));
+    absl::StatusOr<ScheduledCut> cut = CutFromSlots(request, option, std::move(pruned), partitions);
+    if (cut.ok()) return cut;
+  }
+  return CutFromSlots(request, option, std::move(problem), partitions);
+}
+
 // The same stages in an order that is searched for their times.
-absl::StatusOr<ScheduledCut> WithSearchedOrder(const CutRequest& request, const ScheduledCut& cut) {
+absl::StatusOr<ScheduledCut> WithSearchedOrder(const CutRequest& request, const ScheduleOption& option,
+                                               const ScheduledCut& cut) {
   ScheduledCut searched = cut;
-  STAGECOACH_ASSIGN_OR_RETURN(searched.table, SearchedOrder(cut.schedule_problem, cut.table, cut.problem.placement));
+  // A search knows of whole stages alone.
+  STAGECOACH_ASSIGN_OR_RETURN(const v1::ComputeTable whole, BuildRecomputing(*option.schedule, cut.schedule_problem,
+                                                                             RecomputingStages(cut.partition)));
+  STAGECOACH_ASSIGN_OR_RETURN(searched.table, SearchedOrder(cut.schedule_problem, whole, cut.problem.placement));
   searched.table = WithoutFrozen(searched.table, BackwardOfStages(request.graph, cut.partition.stages));
   searched.is_searched = true;
   searched.problem.slots = SlotCountsOf(searched.table);
@@ -128,6 +154,7 @@ struct Tried {
   absl::StatusOr<ScheduledCut> cut;
   int num_lowered = 0;
   absl::Status lacking = absl::OkStatus();  // what the first cut that was lowered lacked
+  bool gains_too_little = false;            // it is shorter than the best, which is chosen all the same
 
   bool fits() const { return cut.ok(); }
 };
@@ -255,9 +282,12 @@ class Chooser {
     STAGECOACH_ASSIGN_OR_RETURN(const Schedule* schedule, FindSchedule("auto"));
     Tried searched{.option = {schedule, best.schedule_problem.num_chunks},
                    .workers = request_.workers,
-                   .cut = WithSearchedOrder(request_, best)};
-    STAGECOACH_RETURN_IF_ERROR(searched.cut.status());
-    if (searched.cut->step_seconds() < best.step_seconds() * (1 - kLeastGainOfOrder)) {
+                   .cut = WithSearchedOrder(request_, tried_.front().option, best)};
+    if (!searched.cut.ok()) {
+      // The best is as good as it was.
+    } else if (searched.cut->step_seconds() >= best.step_seconds() * (1 - kLeastGainOfOrder)) {
+      if (searched.cut->step_seconds() < best.step_seconds()) searched.gains_too_little = true;
+    } else {
       STAGECOACH_ASSIGN_OR_RETURN(const std::vector<uint64_t> needed, lowered_bytes_(*searched.cut));
       const absl::Status fits = CheckMemory(needed, "its order");
       if (fits.ok()) {
@@ -283,6 +313,7 @@ class Chooser {
       candidate.step_seconds = tried.cut->step_seconds();
       candidate.bubble_ratio = tried.cut->timeline.bubble_ratio_span;
       candidate.peak_bytes = tried.cut->peak_bytes;
+      candidate.gains_too_little = tried.gains_too_little;
     }
     choice.cut = *std::move(tried_.front().cut);
     return choice;
@@ -304,6 +335,12 @@ class Chooser {
 };
 
 }  // namespace
+
+std::vector<bool> RecomputingStages(const Partition& partition) {
+  std::vector<bool> recomputes;
+  for (const std::vector<uint32_t>& layers : partition.recomputed_layers) recomputes.push_back(!layers.empty());
+  return recomputes;
+}
 
 absl::StatusOr<PartitionProblem> ProblemForSchedule(const CutRequest& request, const ScheduleOption& option) {
   PartitionProblem problem =

@@ -31,6 +31,9 @@ struct CutRequest {
   bool searches_order = false;         // for a better one than the best schedule has (searched_order.h)
 };
 
+// That recompute some of their layers. [num_stages]
+std::vector<bool> RecomputingStages(const Partition& partition);
+
 // A schedule, and the stages that each worker then has.
 struct ScheduleOption {
   const Schedule* schedule = nullptr;
@@ -69,6 +72,7 @@ struct ScheduleCandidate {
   double step_seconds = 0;
   double bubble_ratio = 0;
   uint64_t peak_bytes = 0;
+  bool gains_too_little = false;  // an order that is shorter than what is chosen, by less than kLeastGainOfOrder
 };
 
 struct ScheduleChoice {

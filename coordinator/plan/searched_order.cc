@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "coordinator/schedule/auto_schedule.h"
-#include "coordinator/schedule/pruned_table.h"
 #include "coordinator/schedule/recomputing_table.h"
 
 namespace stagecoach {
@@ -25,22 +24,17 @@ double EffortFor(const ScheduleProblem& problem) {
   return std::clamp(kActionsOfFullEffort / NumActions(problem), kLeastEffort, 1.0);
 }
 
-// Micro-batches on one full stage whose F has run and whose W has not (whose I, where all layers of the stage are
-// frozen), at most. R does not count: what a stage that recomputes holds less of, it holds for as long. A stage without
-// a backward holds nothing, and a search, which knows of none, is not to be limited by it: its F only add up.
-// [num_workers]
+// Micro-batches on one full stage whose F has run and whose W has not, at most. R does not count: what a stage that
+// recomputes holds less of, it holds for as long. [num_workers]
 std::vector<double> HeldMicroBatches(const v1::ComputeTable& table) {
-  const std::vector<StageBackward> backward = BackwardOfTable(table);
   std::vector<double> most;
   const double num_chunks = static_cast<double>(table.num_stages()) / table.workers_size();
   for (const v1::WorkerActions& row : table.workers()) {
     int held = 0;
     int peak = 0;
     for (const v1::Action& action : row.actions()) {
-      const bool has_weight = backward[action.stage()].weight;
       if (action.kind() == v1::ACTION_KIND_FORWARD) peak = std::max(peak, ++held);
       if (action.kind() == v1::ACTION_KIND_BACKWARD || action.kind() == v1::ACTION_KIND_BACKWARD_WEIGHT) --held;
-      if (action.kind() == v1::ACTION_KIND_BACKWARD_INPUT && !has_weight) --held;
     }
     most.push_back(peak / num_chunks);
   }

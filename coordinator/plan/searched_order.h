@@ -16,9 +16,11 @@ inline constexpr uint64_t kMaxSearchedActions = 100'000;
 bool IsSearchable(const ScheduleProblem& problem);
 
 // An order for the same stages on the same workers as `table` has, searched for the times of `problem`
-// (coordinator/schedule/auto_schedule.h): no worker holds more micro-batches, and the same stages recompute. Bounded by
-// work, such that it takes about a second of one core whatever the problem. Its schedule is `auto`; it may be no
-// shorter than `table`. Pure. INVALID_ARGUMENT: as SearchSchedule.
+// (coordinator/schedule/auto_schedule.h): no worker holds more micro-batches, and the same stages recompute. Both are
+// whole, without anything left out for frozen layers: what is left of the order may hold more than what is left of
+// `table`, where a worker has stages of both kinds. Bounded by work, such that it takes about a second of one core
+// whatever the problem. Its schedule is `auto`; it may be no shorter than `table`. Pure. INVALID_ARGUMENT: as
+// SearchSchedule.
 absl::StatusOr<v1::ComputeTable> SearchedOrder(const ScheduleProblem& problem, const v1::ComputeTable& table,
                                                StagePlacement placement);
 
