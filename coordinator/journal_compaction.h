@@ -14,8 +14,8 @@ namespace stagecoach {
 // Which entries of a journal are still needed, so that it does not grow for ever: of the steps of a job the newest, of
 // a job that has ended only few, and of its states only the changes from one to another; of its epochs the orders that
 // were searched only while they are run; of a job that was forgotten, and of a worker that has left, nothing; measured
-// costs all stay. What is left replays to the same jobs, with the same
-// numbers; the oldest step that is left has lost its event, which marks that others came before.
+// costs all stay. What is left replays to the same jobs, with the same numbers; the oldest step that is left has lost
+// its event, which marks that others came before.
 //
 //   first pass:   Count each entry, in order
 //   second pass:  Keep each entry, in order
