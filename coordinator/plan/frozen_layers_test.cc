@@ -3,21 +3,21 @@
 #include "common/frozen_layers.h"
 
 #include <cstdint>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "absl/strings/str_cat.h"
 #include "common/layer_memory.h"
 #include "coordinator/plan/planner.h"
+#include "coordinator/plan/testing/tiny_job.h"
 #include "coordinator/program/tied_tensor.h"
 #include "coordinator/schedule/schedule.h"
-#include "coordinator/spec/job_spec_parser.h"
 #include "gtest/gtest.h"
 
 namespace stagecoach {
 namespace {
+
+using testing::TinySpec;
 
 const std::vector<std::string> kFrozenSets = {"[transformer.wte, transformer.h.0-5]",
                                               "[transformer.h.4-9]",
@@ -28,18 +28,10 @@ const std::vector<std::string> kFrozenSets = {"[transformer.wte, transformer.h.0
 
 // The tiny example, of 16 blocks, without its tie.
 v1::JobSpec FrozenSpec(const std::string& frozen, const std::string& schedule, const std::string& recomputation) {
-  std::ifstream file(STAGECOACH_SOURCE_DIR "/examples/tiny.yaml");
-  std::stringstream text;
-  text << file.rdbuf();
-  std::vector<SpecError> errors;
-  absl::StatusOr<v1::JobSpec> spec = ParseJobSpec(text.str(),
-                                                  {{"model.frozen_layers", frozen},
-                                                   {"model.config.tie_word_embeddings", "false"},
-                                                   {"parallelism.schedule", schedule},
-                                                   {"parallelism.activation_checkpointing", recomputation}},
-                                                  errors);
-  EXPECT_TRUE(spec.ok()) << spec.status() << (errors.empty() ? "" : errors[0].message);
-  return spec.ok() ? *spec : v1::JobSpec();
+  return TinySpec({{"model.frozen_layers", frozen},
+                   {"model.config.tie_word_embeddings", "false"},
+                   {"parallelism.schedule", schedule},
+                   {"parallelism.activation_checkpointing", recomputation}});
 }
 
 absl::StatusOr<PlannedJob> Plan(const std::string& frozen, const std::string& schedule,

@@ -1,32 +1,18 @@
 #include "coordinator/plan/layer_calls.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "coordinator/spec/job_spec_parser.h"
+#include "coordinator/plan/testing/tiny_job.h"
+#include "gmock/gmock.h"
+#include "gtest/gtest.h"
 
 namespace stagecoach {
 namespace {
 
-using testing::ElementsAre;
-using testing::IsEmpty;
-
-v1::JobSpec TinySpec() {
-  std::ifstream file(STAGECOACH_SOURCE_DIR "/examples/tiny.yaml");
-  std::stringstream text;
-  text << file.rdbuf();
-  std::vector<SpecError> errors;
-  absl::StatusOr<v1::JobSpec> spec = ParseJobSpec(text.str(), {}, errors);
-  EXPECT_TRUE(spec.ok()) << spec.status();
-  if (!spec.ok()) return {};
-  spec->mutable_parallelism()->set_costs("measured");
-  return *std::move(spec);
-}
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using testing::TinySpec;
 
 std::vector<std::string> NamesOf(const std::vector<ShapedCall>& calls) {
   std::vector<std::string> names;

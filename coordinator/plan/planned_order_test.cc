@@ -1,40 +1,28 @@
 // Plans whose order follows from no schedule's name: it was searched, or is the user's own.
 
 #include <algorithm>
-#include <fstream>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <vector>
 
 #include "coordinator/plan/cost_model.h"
 #include "coordinator/plan/layer_costs.h"
 #include "coordinator/plan/planner.h"
+#include "coordinator/plan/testing/small_job.h"
+#include "coordinator/plan/testing/tiny_job.h"
 #include "coordinator/schedule/compute_csv.h"
 #include "coordinator/schedule/pruned_table.h"
 #include "coordinator/schedule/recomputing_table.h"
-#include "coordinator/spec/job_spec_parser.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
 namespace stagecoach {
 namespace {
 
+using testing::EqualWorkers;
 using ::testing::HasSubstr;
-
-v1::JobSpec TinySpec(const std::vector<SpecOverride>& overrides = {}) {
-  std::ifstream file(STAGECOACH_SOURCE_DIR "/examples/tiny.yaml");
-  std::stringstream text;
-  text << file.rdbuf();
-  std::vector<SpecError> errors;
-  absl::StatusOr<v1::JobSpec> spec = ParseJobSpec(text.str(), overrides, errors);
-  EXPECT_TRUE(spec.ok()) << spec.status() << (errors.empty() ? "" : errors[0].message);
-  return spec.ok() ? *spec : v1::JobSpec();
-}
-
-std::vector<WorkerProfile> Workers(size_t count, uint64_t memory_bytes = 0) {
-  return std::vector<WorkerProfile>(count, {.memory_bytes = memory_bytes});
-}
+using testing::MostNeeded;
+using testing::TinySpec;
 
 // Workers that have measured: a head as heavy as many blocks, a backward of little work.
 std::vector<WorkerProfile> MeasuredWorkers(const v1::ModelGraph& graph, size_t count) {
@@ -44,7 +32,7 @@ std::vector<WorkerProfile> MeasuredWorkers(const v1::ModelGraph& graph, size_t c
     costs.Add(LayerShape(layer, graph.seq_len()), graph.micro_batch_size(),
               {is_head ? 9e-3 : 1e-3, is_head ? 2e-3 : 3e-4, 5e-4});
   }
-  std::vector<WorkerProfile> workers = Workers(count);
+  std::vector<WorkerProfile> workers = EqualWorkers(count);
   for (WorkerProfile& worker : workers) worker.measured = std::make_shared<const LayerCosts>(costs);
   return workers;
 }
@@ -56,20 +44,14 @@ std::vector<std::string> Hashes(const PlannedJob& job) {
   return hashes;
 }
 
-uint64_t MostNeeded(const PlannedJob& job) {
-  std::vector<uint64_t> needed(job.programs.size());
-  for (const v1::StagePlan& stage : job.plan.stages()) needed[stage.worker_rank()] += stage.memory_bytes().total();
-  return *std::max_element(needed.begin(), needed.end());
-}
-
 TEST(PlannedOrderTest, AutoTakesAnOrderThatIsShorterThanEverySchedule) {
-  const absl::StatusOr<PlannedJob> job = PlanJob(TinySpec(), Workers(4));
+  const absl::StatusOr<PlannedJob> job = PlanJob(TinySpec(), EqualWorkers(4));
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(job->plan.schedule(), "auto");
   EXPECT_EQ(job->programs[0].schedule(), "auto");
   ASSERT_TRUE(job->order.has_value());
   EXPECT_EQ(job->order->SerializeAsString(), job->cut.table.SerializeAsString());
-  const absl::StatusOr<PlannedJob> without = PlanJobWith(TinySpec(), Workers(4), {.searches_order = false});
+  const absl::StatusOr<PlannedJob> without = PlanJobWith(TinySpec(), EqualWorkers(4), {.searches_order = false});
   ASSERT_TRUE(without.ok()) << without.status();
   EXPECT_FALSE(without->order.has_value());
   EXPECT_LT(job->plan.step_seconds(), without->plan.step_seconds() * (1 - kLeastGainOfOrder));
@@ -82,7 +64,7 @@ TEST(PlannedOrderTest, AutoTakesAnOrderThatIsShorterThanEverySchedule) {
 }
 
 TEST(PlannedOrderTest, AnOrderThatGainsTooLittleSaysSo) {
-  const absl::StatusOr<PlannedJob> job = PlanJob(TinySpec(), Workers(2));
+  const absl::StatusOr<PlannedJob> job = PlanJob(TinySpec(), EqualWorkers(2));
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_FALSE(job->order.has_value());
   const auto& candidates = job->plan.candidates();
@@ -98,7 +80,7 @@ TEST(PlannedOrderTest, LoweredAgainItIsTheSameWhateverIsKnownOfCosts) {
     SCOPED_TRACE(kept);
     const v1::JobSpec spec =
         TinySpec({{"parallelism.activation_checkpointing", kept}, {"data.validation_fraction", "0.5"}});
-    const absl::StatusOr<PlannedJob> job = PlanJob(spec, Workers(3));
+    const absl::StatusOr<PlannedJob> job = PlanJob(spec, EqualWorkers(3));
     ASSERT_TRUE(job.ok()) << job.status();
     ASSERT_TRUE(job->order.has_value());
     EXPECT_EQ(job->evaluation_programs.size(), 3u);
@@ -121,8 +103,8 @@ TEST(PlannedOrderTest, LoweredAgainItRecomputesTheSameLayers) {
       TinySpec({{"parallelism.activation_checkpointing", "selective"}, {"parallelism.virtual_stages", "1"}});
   v1::JobSpec of_1f1b = spec;
   of_1f1b.mutable_parallelism()->set_schedule("1f1b");  // which needs least
-  const uint64_t memory = MostNeeded(*PlanJob(of_1f1b, Workers(3))) * 9 / 10;
-  const absl::StatusOr<PlannedJob> job = PlanJob(spec, Workers(3, memory));
+  const uint64_t memory = MostNeeded(*PlanJob(of_1f1b, EqualWorkers(3))) * 9 / 10;
+  const absl::StatusOr<PlannedJob> job = PlanJob(spec, EqualWorkers(3, memory));
   ASSERT_TRUE(job.ok()) << job.status();
   ASSERT_TRUE(job->order.has_value()) << job->plan.schedule();
   const std::vector<bool> recomputes = RecomputingStages(*job->order);
@@ -130,7 +112,7 @@ TEST(PlannedOrderTest, LoweredAgainItRecomputesTheSameLayers) {
             std::count_if(job->plan.stages().begin(), job->plan.stages().end(),
                           [](const v1::StagePlan& stage) { return !stage.recomputed_layers().empty(); }));
   EXPECT_GT(std::count(recomputes.begin(), recomputes.end(), true), 0);
-  const absl::StatusOr<PlannedJob> again = LowerAgain(spec, job->plan, *job->order, Workers(3, memory));
+  const absl::StatusOr<PlannedJob> again = LowerAgain(spec, job->plan, *job->order, EqualWorkers(3, memory));
   ASSERT_TRUE(again.ok()) << again.status();
   EXPECT_EQ(Hashes(*again), Hashes(*job));
 }
@@ -141,12 +123,12 @@ TEST(PlannedOrderTest, AnOrderThatIsSearchedLeavesOutWhatFrozenLayersDo) {
   for (const char* frozen : {"[transformer.wte, transformer.h.0-5, lm_head]", "[transformer.h.4-9]"}) {
     SCOPED_TRACE(frozen);
     const v1::JobSpec spec = TinySpec({{"model.frozen_layers", frozen}});
-    const absl::StatusOr<PlannedJob> job = PlanJob(spec, Workers(4));
+    const absl::StatusOr<PlannedJob> job = PlanJob(spec, EqualWorkers(4));
     ASSERT_TRUE(job.ok()) << job.status();
     if (!job->order.has_value()) continue;
     ++num_searched;
     EXPECT_EQ(BackwardOfTable(*job->order), BackwardOfStages(job->graph, job->cut.partition.stages));
-    const absl::StatusOr<PlannedJob> again = LowerAgain(spec, job->plan, *job->order, Workers(4));
+    const absl::StatusOr<PlannedJob> again = LowerAgain(spec, job->plan, *job->order, EqualWorkers(4));
     ASSERT_TRUE(again.ok()) << again.status();
     EXPECT_EQ(Hashes(*again), Hashes(*job));
   }
@@ -155,19 +137,19 @@ TEST(PlannedOrderTest, AnOrderThatIsSearchedLeavesOutWhatFrozenLayersDo) {
 
 TEST(PlannedOrderTest, AnOrderThatIsNotOfThePlanIsRefused) {
   const v1::JobSpec spec = TinySpec();
-  const absl::StatusOr<PlannedJob> job = PlanJob(spec, Workers(4));
+  const absl::StatusOr<PlannedJob> job = PlanJob(spec, EqualWorkers(4));
   ASSERT_TRUE(job.ok() && job->order.has_value()) << job.status();
-  EXPECT_THAT(std::string(LowerAgain(spec, job->plan, *job->order, Workers(3)).status().message()),
+  EXPECT_THAT(std::string(LowerAgain(spec, job->plan, *job->order, EqualWorkers(3)).status().message()),
               HasSubstr("an order for 4 workers, and there are 3"));
   v1::ComputeTable swapped = *job->order;
   swapped.mutable_workers()->SwapElements(0, 1);
-  EXPECT_EQ(LowerAgain(spec, job->plan, swapped, Workers(4)).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(LowerAgain(spec, job->plan, swapped, EqualWorkers(4)).status().code(), absl::StatusCode::kInvalidArgument);
   v1::ComputeTable fewer = *job->order;
   fewer.set_num_micro_batches(7);
-  EXPECT_EQ(LowerAgain(spec, job->plan, fewer, Workers(4)).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(LowerAgain(spec, job->plan, fewer, EqualWorkers(4)).status().code(), absl::StatusCode::kInvalidArgument);
   const uint64_t needed = MostNeeded(*job);
-  EXPECT_TRUE(LowerAgain(spec, job->plan, *job->order, Workers(4, needed)).ok());
-  EXPECT_THAT(std::string(LowerAgain(spec, job->plan, *job->order, Workers(4, needed - 1)).status().message()),
+  EXPECT_TRUE(LowerAgain(spec, job->plan, *job->order, EqualWorkers(4, needed)).ok());
+  EXPECT_THAT(std::string(LowerAgain(spec, job->plan, *job->order, EqualWorkers(4, needed - 1)).status().message()),
               HasSubstr(std::to_string(needed - 1)));
 }
 
@@ -189,7 +171,7 @@ TEST(PlannedOrderTest, AnOrderOfTheUsersOwnIsPlannedLikeTheScheduleThatItIs) {
       SCOPED_TRACE(std::string(name) + " " + kept);
       const v1::JobSpec spec =
           TinySpec({{"parallelism.schedule", name}, {"parallelism.activation_checkpointing", kept}});
-      const absl::StatusOr<PlannedJob> named = PlanJob(spec, Workers(3));
+      const absl::StatusOr<PlannedJob> named = PlanJob(spec, EqualWorkers(3));
       ASSERT_TRUE(named.ok()) << named.status();
       v1::ComputeTable order = named->cut.table;
       for (v1::WorkerActions& row : *order.mutable_workers()) {  // R is not for the user to place
@@ -199,7 +181,7 @@ TEST(PlannedOrderTest, AnOrderOfTheUsersOwnIsPlannedLikeTheScheduleThatItIs) {
         }
         row = without;
       }
-      const absl::StatusOr<PlannedJob> own = PlanJob(WithOrder(spec, order), Workers(3));
+      const absl::StatusOr<PlannedJob> own = PlanJob(WithOrder(spec, order), EqualWorkers(3));
       ASSERT_TRUE(own.ok()) << own.status();
       EXPECT_EQ(own->plan.schedule(), "csv");
       EXPECT_FALSE(own->order.has_value());  // it is in the specification
@@ -217,7 +199,7 @@ TEST(PlannedOrderTest, AnOrderOfTheUsersOwnIsPlannedLikeTheScheduleThatItIs) {
 }
 
 std::string RefusalOf(const v1::JobSpec& spec, size_t num_workers) {
-  const absl::Status status = PlanJob(spec, Workers(num_workers)).status();
+  const absl::Status status = PlanJob(spec, EqualWorkers(num_workers)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << status;
   return std::string(status.message());
 }
@@ -226,8 +208,8 @@ TEST(PlannedOrderTest, AnOrderThatCannotRunIsRefusedByTheNameOfItsKey) {
   const v1::JobSpec spec = TinySpec({{"training.global_batch_size", "4"}});  // two micro-batches
   const auto with = [&](const std::string& csv) { return WithOrder(spec, *ParseComputeCsv(csv, "csv")); };
   const v1::JobSpec good = with("0F0,0F1,0B0,0I1,0W1\n1F0,1B0,1F1,1I1,1W1\n");
-  EXPECT_TRUE(PlanJob(good, Workers(2)).ok()) << PlanJob(good, Workers(2)).status();
-  EXPECT_TRUE(PlanJob(good, Workers(3)).ok());  // of which it uses two
+  EXPECT_TRUE(PlanJob(good, EqualWorkers(2)).ok()) << PlanJob(good, EqualWorkers(2)).status();
+  EXPECT_TRUE(PlanJob(good, EqualWorkers(3)).ok());  // of which it uses two
   EXPECT_THAT(RefusalOf(good, 1),
               HasSubstr("the order of parallelism.schedule is for 2 workers and 1 are free; start 1 more"));
   EXPECT_THAT(RefusalOf(with("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n"), 2),
@@ -243,7 +225,7 @@ TEST(PlannedOrderTest, AnOrderThatCannotRunIsRefusedByTheNameOfItsKey) {
 }
 
 TEST(PlannedOrderTest, ANamedScheduleIsNotSearched) {
-  const absl::StatusOr<PlannedJob> job = PlanJob(TinySpec({{"parallelism.schedule", "1f1b"}}), Workers(4));
+  const absl::StatusOr<PlannedJob> job = PlanJob(TinySpec({{"parallelism.schedule", "1f1b"}}), EqualWorkers(4));
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(job->plan.schedule(), "1f1b");
   EXPECT_FALSE(job->order.has_value());

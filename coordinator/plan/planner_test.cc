@@ -1,21 +1,17 @@
 #include "coordinator/plan/planner.h"
 
 #include <algorithm>
-#include <fstream>
-#include <map>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_cat.h"
 #include "common/layer_memory.h"
 #include "coordinator/plan/layer_costs.h"
-#include "coordinator/plan/micro_batch_sizes.h"
+#include "coordinator/plan/testing/small_job.h"
+#include "coordinator/plan/testing/tiny_job.h"
 #include "coordinator/program/lowering.h"
 #include "coordinator/schedule/schedule.h"
 #include "coordinator/schedule/stage_placement.h"
-#include "coordinator/spec/job_spec_parser.h"
 #include "coordinator/spec/model_graph.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -24,28 +20,10 @@ namespace stagecoach {
 namespace {
 
 using ::testing::AllOf;
+using testing::EqualWorkers;
 using ::testing::HasSubstr;
-
-v1::JobSpec TinySpec(const std::vector<SpecOverride>& overrides = {}) {
-  std::ifstream file(STAGECOACH_SOURCE_DIR "/examples/tiny.yaml");
-  std::stringstream text;
-  text << file.rdbuf();
-  std::vector<SpecError> errors;
-  absl::StatusOr<v1::JobSpec> spec = ParseJobSpec(text.str(), overrides, errors);
-  EXPECT_TRUE(spec.ok()) << spec.status() << (errors.empty() ? "" : errors[0].message);
-  return spec.ok() ? *spec : v1::JobSpec();
-}
-
-std::vector<WorkerProfile> Workers(size_t count, uint64_t memory_bytes = 0) {
-  return std::vector<WorkerProfile>(count, {.flops_per_second = 5e10, .memory_bytes = memory_bytes});
-}
-
-// On the worker that needs most.
-uint64_t MostNeeded(const PlannedJob& job) {
-  std::vector<uint64_t> needed(job.programs.size());
-  for (const v1::StagePlan& stage : job.plan.stages()) needed[stage.worker_rank()] += stage.memory_bytes().total();
-  return *std::max_element(needed.begin(), needed.end());
-}
+using testing::MostNeeded;
+using testing::TinySpec;
 
 TEST(PlannerTest, TakesMeasuredCostsWhereTheyAreKnown) {
   const v1::JobSpec spec = TinySpec({{"parallelism.schedule", "1f1b"}});
@@ -56,7 +34,7 @@ TEST(PlannerTest, TakesMeasuredCostsWhereTheyAreKnown) {
     const double seconds = is_head ? 8e-3 : 1e-3;
     costs.Add(LayerShape(layer, graph.seq_len()), graph.micro_batch_size(), {seconds, seconds, seconds});
   }
-  std::vector<WorkerProfile> workers = Workers(2);
+  std::vector<WorkerProfile> workers = EqualWorkers(2);
   const absl::StatusOr<PlannedJob> analytic = PlanJob(spec, workers);
   for (WorkerProfile& worker : workers) worker.measured = std::make_shared<const LayerCosts>(costs);
   const absl::StatusOr<PlannedJob> measured = PlanJob(spec, workers);
@@ -72,8 +50,8 @@ TEST(PlannerTest, TakesMeasuredCostsWhereTheyAreKnown) {
 
 TEST(PlannerTest, PlansTheTinyExampleOverAnyNumberOfWorkers) {
   for (const size_t num_workers : {1u, 2u, 3u, 4u, 16u}) {
-    const absl::StatusOr<PlannedJob> job =
-        PlanJobWith(TinySpec({{"parallelism.virtual_stages", "1"}}), Workers(num_workers), {.searches_order = false});
+    const absl::StatusOr<PlannedJob> job = PlanJobWith(TinySpec({{"parallelism.virtual_stages", "1"}}),
+                                                       EqualWorkers(num_workers), {.searches_order = false});
     ASSERT_TRUE(job.ok()) << job.status();
     const v1::Plan& plan = job->plan;
     ASSERT_EQ(plan.stages_size(), static_cast<int>(num_workers));
@@ -106,7 +84,7 @@ TEST(PlannerTest, PlansTheTinyExampleOverAnyNumberOfWorkers) {
 
 void ExpectSlotsOfWorkers(const v1::JobSpec& spec) {
   constexpr uint64_t kElementBytes = 4;
-  const absl::StatusOr<PlannedJob> job = PlanJob(spec, Workers(3));
+  const absl::StatusOr<PlannedJob> job = PlanJob(spec, EqualWorkers(3));
   ASSERT_TRUE(job.ok()) << job.status();
   for (const std::vector<v1::StageProgram>* programs : {&job->programs, &job->evaluation_programs}) {
     for (const v1::StageProgram& program : *programs) {
@@ -146,7 +124,7 @@ TEST(PlannerTest, RecomputesAllBlocksOrThoseThatMemoryMakesNecessary) {
     return PlanJob(TinySpec({{"parallelism.schedule", "1f1b"},
                              {"parallelism.partition", "even"},
                              {"parallelism.activation_checkpointing", choice}}),
-                   Workers(2, memory_bytes));
+                   EqualWorkers(2, memory_bytes));
   };
   const absl::StatusOr<PlannedJob> none = plan("none", 0);
   const absl::StatusOr<PlannedJob> unforced = plan("selective", 0);
@@ -176,16 +154,16 @@ TEST(PlannerTest, RecomputesAllBlocksOrThoseThatMemoryMakesNecessary) {
   EXPECT_GT(selective->plan.step_seconds(), none->plan.step_seconds());
   v1::JobSpec unknown = TinySpec();
   unknown.mutable_parallelism()->set_activation_checkpointing("always");
-  EXPECT_EQ(PlanJob(unknown, Workers(2)).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(PlanJob(unknown, EqualWorkers(2)).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(PlannerTest, EveryScheduleRecomputes) {
   for (const Schedule* schedule : AllSchedules()) {
     if (schedule->forward_only()) continue;
     const std::string name(schedule->name());
-    const absl::StatusOr<PlannedJob> none = PlanJob(TinySpec({{"parallelism.schedule", name}}), Workers(3));
+    const absl::StatusOr<PlannedJob> none = PlanJob(TinySpec({{"parallelism.schedule", name}}), EqualWorkers(3));
     const absl::StatusOr<PlannedJob> full = PlanJob(
-        TinySpec({{"parallelism.schedule", name}, {"parallelism.activation_checkpointing", "full"}}), Workers(3));
+        TinySpec({{"parallelism.schedule", name}, {"parallelism.activation_checkpointing", "full"}}), EqualWorkers(3));
     ASSERT_TRUE(none.ok() && full.ok()) << name << ": " << none.status() << full.status();
     EXPECT_EQ(NumRecomputed(*full), 16) << name;
     EXPECT_LT(MostNeeded(*full), MostNeeded(*none)) << name;
@@ -193,7 +171,7 @@ TEST(PlannerTest, EveryScheduleRecomputes) {
 }
 
 TEST(PlannerTest, NamesTheScheduleThatTheSpecificationAsksFor) {
-  const absl::StatusOr<PlannedJob> job = PlanJob(TinySpec({{"parallelism.schedule", "gpipe"}}), Workers(2));
+  const absl::StatusOr<PlannedJob> job = PlanJob(TinySpec({{"parallelism.schedule", "gpipe"}}), EqualWorkers(2));
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(job->plan.schedule(), "gpipe");
   EXPECT_EQ(job->programs[0].schedule(), "gpipe");
@@ -204,7 +182,7 @@ TEST(PlannerTest, EverySchedulePlacesItsStagesAndEvaluatesThere) {
   for (const Schedule* schedule : HandMadeSchedules()) {
     if (schedule->forward_only()) continue;
     const std::string name(schedule->name());
-    const absl::StatusOr<PlannedJob> job = PlanJob(TinySpec({{"parallelism.schedule", name}}), Workers(3));
+    const absl::StatusOr<PlannedJob> job = PlanJob(TinySpec({{"parallelism.schedule", name}}), EqualWorkers(3));
     ASSERT_TRUE(job.ok()) << job.status();
     const uint32_t num_stages = 3 * schedule->default_chunks();
     ASSERT_EQ(job->plan.stages_size(), static_cast<int>(num_stages)) << name;
@@ -228,11 +206,12 @@ TEST(PlannerTest, EverySchedulePlacesItsStagesAndEvaluatesThere) {
 
 TEST(PlannerTest, VirtualStagesAreThoseOfTheSpecificationOrOfTheSchedule) {
   EXPECT_EQ(
-      PlanJob(TinySpec({{"parallelism.schedule", "interleaved"}, {"parallelism.virtual_stages", "4"}}), Workers(2))
+      PlanJob(TinySpec({{"parallelism.schedule", "interleaved"}, {"parallelism.virtual_stages", "4"}}), EqualWorkers(2))
           ->plan.stages_size(),
       8);
   const absl::Status status =
-      PlanJob(TinySpec({{"parallelism.schedule", "zb_v"}, {"parallelism.virtual_stages", "3"}}), Workers(2)).status();
+      PlanJob(TinySpec({{"parallelism.schedule", "zb_v"}, {"parallelism.virtual_stages", "3"}}), EqualWorkers(2))
+          .status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("virtual_stages is 3"), HasSubstr("made for 2")));
 }
@@ -244,7 +223,7 @@ TEST(PlannerTest, AWorkerMustHoldAllItsStages) {
     for (const v1::StagePlan& stage : job.plan.stages()) needed[stage.worker_rank()] += stage.memory_bytes().total();
     return needed;
   };
-  const absl::StatusOr<PlannedJob> best = PlanJob(spec, Workers(2));
+  const absl::StatusOr<PlannedJob> best = PlanJob(spec, EqualWorkers(2));
   ASSERT_TRUE(best.ok()) << best.status();
   const std::vector<uint64_t> needed = needed_by_workers(*best);
   const uint64_t most = std::max(needed[0], needed[1]);
@@ -254,12 +233,12 @@ TEST(PlannerTest, AWorkerMustHoldAllItsStages) {
   }
   ASSERT_GT(most, largest_stage);
   // Each stage would fit on its own.
-  const absl::Status status = PlanJob(spec, Workers(2, largest_stage)).status();
+  const absl::Status status = PlanJob(spec, EqualWorkers(2, largest_stage)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), AllOf(HasSubstr("stage "), HasSubstr(" and stage ")));
   // What one worker cannot hold goes to the other.
   const size_t larger = needed[0] == most ? 0 : 1;
-  std::vector<WorkerProfile> workers = Workers(2);
+  std::vector<WorkerProfile> workers = EqualWorkers(2);
   workers[larger].memory_bytes = most - 1;
   const absl::StatusOr<PlannedJob> other = PlanJob(spec, workers);
   ASSERT_TRUE(other.ok()) << other.status();
@@ -270,7 +249,7 @@ TEST(PlannerTest, AWorkerMustHoldAllItsStages) {
 TEST(PlannerTest, PlansNoEvaluationWithoutValidation) {
   v1::JobSpec spec = TinySpec();
   spec.mutable_data()->set_validation_fraction(0);
-  const absl::StatusOr<PlannedJob> job = PlanJob(spec, Workers(2));
+  const absl::StatusOr<PlannedJob> job = PlanJob(spec, EqualWorkers(2));
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_TRUE(job->evaluation_programs.empty());
 }
@@ -279,24 +258,24 @@ TEST(PlannerTest, ThousandsOfMicroBatchesArePlanned) {
   v1::JobSpec spec = TinySpec({{"parallelism.schedule", "gpipe"}});
   spec.mutable_training()->set_micro_batch_size(1);
   spec.mutable_training()->set_global_batch_size(5000);
-  const absl::StatusOr<PlannedJob> job = PlanJob(spec, Workers(2));
+  const absl::StatusOr<PlannedJob> job = PlanJob(spec, EqualWorkers(2));
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(job->programs[0].stages(0).saved_size(), 5000);
   spec.mutable_training()->set_global_batch_size(65537);
-  EXPECT_EQ(PlanJob(spec, Workers(2)).status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(PlanJob(spec, EqualWorkers(2)).status().code(), absl::StatusCode::kInvalidArgument);
 }
 
 TEST(PlannerTest, ADegreeTakesTheFirstWorkers) {
   v1::JobSpec spec = TinySpec({{"parallelism.virtual_stages", "1"}});
   spec.mutable_parallelism()->set_pipeline_parallel_degree(3);
-  const absl::StatusOr<PlannedJob> job = PlanJob(spec, Workers(5));
+  const absl::StatusOr<PlannedJob> job = PlanJob(spec, EqualWorkers(5));
   ASSERT_TRUE(job.ok()) << job.status();
   EXPECT_EQ(job->plan.stages_size(), 3);
 }
 
 TEST(PlannerTest, EqualInputsGiveEqualPrograms) {
-  const absl::StatusOr<PlannedJob> a = PlanJob(TinySpec(), Workers(4));
-  const absl::StatusOr<PlannedJob> b = PlanJob(TinySpec(), Workers(4));
+  const absl::StatusOr<PlannedJob> a = PlanJob(TinySpec(), EqualWorkers(4));
+  const absl::StatusOr<PlannedJob> b = PlanJob(TinySpec(), EqualWorkers(4));
   ASSERT_TRUE(a.ok() && b.ok());
   for (size_t worker = 0; worker < 4; ++worker) {
     EXPECT_EQ(a->programs[worker].content_hash(), b->programs[worker].content_hash());
@@ -306,7 +285,7 @@ TEST(PlannerTest, EqualInputsGiveEqualPrograms) {
 
 TEST(PlannerTest, RefusesWhatCannotBePlanned) {
   const auto refusal = [](const v1::JobSpec& spec, size_t num_workers) {
-    const absl::StatusOr<PlannedJob> job = PlanJob(spec, Workers(num_workers));
+    const absl::StatusOr<PlannedJob> job = PlanJob(spec, EqualWorkers(num_workers));
     EXPECT_EQ(job.status().code(), absl::StatusCode::kInvalidArgument) << job.status();
     return std::string(job.status().message());
   };
@@ -331,7 +310,7 @@ TEST(PlannerTest, RefusesWhatCannotBePlanned) {
 TEST(PlannerTest, UnknownScheduleIsNotFound) {
   v1::JobSpec spec = TinySpec();
   spec.mutable_parallelism()->set_schedule("1f2b");
-  EXPECT_EQ(PlanJob(spec, Workers(2)).status().code(), absl::StatusCode::kNotFound);
+  EXPECT_EQ(PlanJob(spec, EqualWorkers(2)).status().code(), absl::StatusCode::kNotFound);
 }
 
 TEST(PlannerTest, CopiesOfTheStateArePlannedWhereCheckpointsAreWrittenBehindTraining) {
@@ -339,11 +318,11 @@ TEST(PlannerTest, CopiesOfTheStateArePlannedWhereCheckpointsAreWrittenBehindTrai
   spec.mutable_model()->mutable_config()->set_tie_word_embeddings(true);
   v1::CheckpointSpec& checkpoint = *spec.mutable_checkpoint();
   checkpoint.set_async(true);
-  const absl::StatusOr<PlannedJob> without = PlanJob(spec, Workers(2));
+  const absl::StatusOr<PlannedJob> without = PlanJob(spec, EqualWorkers(2));
   ASSERT_TRUE(without.ok()) << without.status();
   EXPECT_EQ(without->plan.stages(0).memory_bytes().snapshot(), 0u);
   checkpoint.set_interval_steps(5);
-  const absl::StatusOr<PlannedJob> with = PlanJob(spec, Workers(2));
+  const absl::StatusOr<PlannedJob> with = PlanJob(spec, EqualWorkers(2));
   ASSERT_TRUE(with.ok()) << with.status();
   for (int stage = 0; stage < 2; ++stage) {
     const v1::StageMemory& memory = with->plan.stages(stage).memory_bytes();
@@ -355,18 +334,18 @@ TEST(PlannerTest, CopiesOfTheStateArePlannedWhereCheckpointsAreWrittenBehindTrai
   }
   checkpoint.set_interval_steps(0);
   checkpoint.set_interval_seconds(60);
-  EXPECT_GT(PlanJob(spec, Workers(2))->plan.stages(0).memory_bytes().snapshot(), 0u);
+  EXPECT_GT(PlanJob(spec, EqualWorkers(2))->plan.stages(0).memory_bytes().snapshot(), 0u);
   checkpoint.set_async(false);
-  EXPECT_EQ(PlanJob(spec, Workers(2))->plan.stages(0).memory_bytes().snapshot(), 0u);
+  EXPECT_EQ(PlanJob(spec, EqualWorkers(2))->plan.stages(0).memory_bytes().snapshot(), 0u);
 }
 
 TEST(PlannerTest, CutsAnotherWayWhenTheBestCutDoesNotFit) {
-  const absl::StatusOr<PlannedJob> best = PlanJob(TinySpec({{"parallelism.schedule", "1f1b"}}), Workers(2));
+  const absl::StatusOr<PlannedJob> best = PlanJob(TinySpec({{"parallelism.schedule", "1f1b"}}), EqualWorkers(2));
   ASSERT_TRUE(best.ok());
   uint64_t needed = 0;
   for (const v1::StagePlan& stage : best->plan.stages()) needed = std::max(needed, stage.memory_bytes().total());
   const absl::StatusOr<PlannedJob> other =
-      PlanJob(TinySpec({{"parallelism.schedule", "1f1b"}}), Workers(2, needed - 1));
+      PlanJob(TinySpec({{"parallelism.schedule", "1f1b"}}), EqualWorkers(2, needed - 1));
   ASSERT_TRUE(other.ok()) << other.status();
   for (const v1::StagePlan& stage : other->plan.stages()) EXPECT_LT(stage.memory_bytes().total(), needed);
   EXPECT_GT(other->plan.partition_imbalance_ratio(), best->plan.partition_imbalance_ratio());
@@ -374,134 +353,10 @@ TEST(PlannerTest, CutsAnotherWayWhenTheBestCutDoesNotFit) {
 
 TEST(PlannerTest, SaysWhatIsLackingAndWhatWouldHelp) {
   constexpr uint64_t kMemory = 30'000'000;
-  const absl::Status status = PlanJob(TinySpec(), Workers(2, kMemory)).status();
+  const absl::Status status = PlanJob(TinySpec(), EqualWorkers(2, kMemory)).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()),
               AllOf(HasSubstr("stage "), HasSubstr(" has 30000000: "), HasSubstr("lacking; it fits with ")));
-}
-
-TEST(PlannerTest, ThePlanHasTheSchedulesThatWereComparedBestFirst) {
-  const absl::StatusOr<PlannedJob> job = PlanJobWith(TinySpec(), Workers(3), {.searches_order = false});
-  ASSERT_TRUE(job.ok()) << job.status();
-  const v1::Plan& plan = job->plan;
-  ASSERT_EQ(plan.candidates_size(), 8);
-  EXPECT_EQ(plan.candidates(0).schedule(), plan.schedule());
-  EXPECT_EQ(plan.candidates(0).virtual_stages() * 3, static_cast<uint32_t>(plan.stages_size()));
-  EXPECT_EQ(plan.candidates(0).step_seconds(), plan.step_seconds());
-  EXPECT_EQ(plan.candidates(0).bubble_ratio(), plan.bubble_ratio());
-  EXPECT_EQ(plan.candidates(0).memory_bytes(), MostNeeded(*job));
-  double before = 0;
-  for (const v1::PlanCandidate& candidate : plan.candidates()) {
-    EXPECT_EQ(candidate.why_not(), "") << candidate.schedule();
-    EXPECT_GE(candidate.step_seconds(), before);
-    EXPECT_GT(candidate.memory_bytes(), 0u);
-    before = candidate.step_seconds();
-  }
-  const absl::StatusOr<PlannedJob> named = PlanJob(TinySpec({{"parallelism.schedule", "gpipe"}}), Workers(2));
-  ASSERT_TRUE(named.ok()) << named.status();
-  ASSERT_EQ(named->plan.candidates_size(), 1);
-  EXPECT_EQ(named->plan.candidates(0).schedule(), "gpipe");
-}
-
-// Which the partitioner reckons to need more.
-TEST(PlannerTest, StagesOfOneWorkerThatTakeTurnsInItsMemoryFit) {
-  const v1::JobSpec spec = TinySpec({{"parallelism.schedule", "interleaved"}, {"parallelism.virtual_stages", "4"}});
-  const absl::StatusOr<PlannedJob> roomy = PlanJob(spec, Workers(3));
-  ASSERT_TRUE(roomy.ok()) << roomy.status();
-  const uint64_t needed = MostNeeded(*roomy);
-  ASSERT_LT(needed, roomy->cut.peak_bytes);
-  const absl::StatusOr<PlannedJob> exact = PlanJob(spec, Workers(3, needed));
-  ASSERT_TRUE(exact.ok()) << exact.status();
-  EXPECT_EQ(MostNeeded(*exact), needed);
-  EXPECT_EQ(exact->plan.step_seconds(), roomy->plan.step_seconds());
-  const absl::StatusOr<PlannedJob> tighter = PlanJob(spec, Workers(3, needed - needed / 50));
-  ASSERT_TRUE(tighter.ok()) << tighter.status();
-  EXPECT_LE(MostNeeded(*tighter), needed - needed / 50);
-}
-
-TEST(PlannerTest, CandidatesThatDoNotFitSayWhy) {
-  const absl::StatusOr<PlannedJob> roomy = PlanJob(TinySpec(), Workers(6));
-  ASSERT_TRUE(roomy.ok()) << roomy.status();
-  uint64_t least = UINT64_MAX;
-  for (const v1::PlanCandidate& candidate : roomy->plan.candidates()) {
-    if (candidate.why_not().empty()) least = std::min(least, candidate.memory_bytes());
-  }
-  const absl::StatusOr<PlannedJob> tight = PlanJob(TinySpec(), Workers(6, least));
-  ASSERT_TRUE(tight.ok()) << tight.status();
-  EXPECT_LE(MostNeeded(*tight), least);
-  std::map<std::string, v1::PlanCandidate> by_name;
-  for (const v1::PlanCandidate& candidate : tight->plan.candidates()) {
-    by_name[absl::StrCat(candidate.schedule(), " ", candidate.virtual_stages())] = candidate;
-    EXPECT_LE(candidate.memory_bytes(), least) << candidate.schedule();
-  }
-  EXPECT_THAT(by_name["interleaved 4"].why_not(), HasSubstr("24 stages (6 workers x 4) for 16 transformer blocks"));
-  EXPECT_THAT(by_name["gpipe 1"].why_not(), HasSubstr("its best cut lacks "));
-  EXPECT_EQ(by_name["gpipe 1"].step_seconds(), 0);
-}
-
-v1::JobSpec WithoutMicroBatchSize() { return TinySpec({{"training.micro_batch_size", "auto"}}); }
-
-TEST(PlannerTest, ChoosesTheMicroBatchSizeWithTheShortestStep) {
-  const absl::StatusOr<PlannedJob> job = PlanJob(WithoutMicroBatchSize(), Workers(2));
-  ASSERT_TRUE(job.ok()) << job.status();
-  const uint64_t chosen = job->graph.micro_batch_size();
-  EXPECT_EQ(job->plan.num_micro_batches() * chosen, 16u);
-  for (const uint64_t size : {1, 2, 4, 8}) {
-    const absl::StatusOr<PlannedJob> other =
-        PlanJob(TinySpec({{"training.micro_batch_size", absl::StrCat(size)}}), Workers(2));
-    ASSERT_TRUE(other.ok()) << other.status();
-    EXPECT_LE(job->plan.step_seconds(), other->plan.step_seconds()) << size;
-    if (size == chosen) {
-      EXPECT_EQ(job->plan.SerializeAsString(), other->plan.SerializeAsString());
-    }
-  }
-}
-
-// On which a call takes a millisecond for each sample, or whatever its samples, as two sizes have shown.
-std::vector<WorkerProfile> MeasuredWorkers(size_t count, bool constant, uint64_t memory_bytes = 0) {
-  LayerCosts costs;
-  for (const uint64_t size : {1, 8}) {
-    const v1::ModelGraph graph = *BuildModelGraph(WithMicroBatchSize(WithoutMicroBatchSize(), size));
-    for (const v1::LayerSpec& layer : graph.layers()) {
-      const double seconds = constant ? 1e-3 : 1e-3 * static_cast<double>(size);
-      costs.Add(LayerShape(layer, graph.seq_len()), size, {seconds, seconds, seconds});
-    }
-  }
-  std::vector<WorkerProfile> workers = Workers(count, memory_bytes);
-  for (WorkerProfile& worker : workers) worker.measured = std::make_shared<const LayerCosts>(costs);
-  return workers;
-}
-
-TEST(PlannerTest, ChoosesTheMicroBatchSizeByMeasuredCostsOnALineThroughThem) {
-  for (const bool constant : {false, true}) {
-    const absl::StatusOr<PlannedJob> job = PlanJob(WithoutMicroBatchSize(), MeasuredWorkers(2, constant));
-    ASSERT_TRUE(job.ok()) << job.status();
-    EXPECT_TRUE(job->plan.measured_costs());
-    EXPECT_EQ(job->graph.micro_batch_size(), constant ? 8u : 1u);
-  }
-}
-
-TEST(PlannerTest, ChoosesASmallerMicroBatchSizeWhenMemoryIsShort) {
-  constexpr uint64_t kMemoryBytes = 56 << 20;
-  const std::vector<WorkerProfile> workers = MeasuredWorkers(2, /*constant=*/true, kMemoryBytes);
-  const v1::JobSpec largest = WithMicroBatchSize(WithoutMicroBatchSize(), 8);
-  ASSERT_EQ(PlanJob(largest, workers).status().code(), absl::StatusCode::kResourceExhausted);
-  const absl::StatusOr<PlannedJob> job = PlanJob(WithoutMicroBatchSize(), workers);
-  ASSERT_TRUE(job.ok()) << job.status();
-  EXPECT_LT(job->graph.micro_batch_size(), 8u);
-  for (const v1::StagePlan& stage : job->plan.stages()) EXPECT_LE(stage.memory_bytes().total(), kMemoryBytes);
-}
-
-TEST(PlannerTest, AJobThatFitsWithNoMicroBatchSizeSaysWhatItsSmallestLacks) {
-  const absl::StatusOr<PlannedJob> job = PlanJob(WithoutMicroBatchSize(), Workers(2, 1 << 20));
-  EXPECT_EQ(job.status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(job.status(), PlanJob(TinySpec({{"training.micro_batch_size", "1"}}), Workers(2, 1 << 20)).status());
-}
-
-TEST(PlannerTest, ABatchWithoutDivisorsIsRefused) {
-  v1::JobSpec spec = WithoutMicroBatchSize();
-  spec.mutable_training()->set_global_batch_size(65'537);
-  EXPECT_THAT(std::string(PlanJob(spec, Workers(2)).status().message()), HasSubstr("training.micro_batch_size auto"));
 }
 
 }  // namespace
