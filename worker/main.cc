@@ -21,6 +21,7 @@
 #include "common/log.h"
 #include "common/protocol_version.h"
 #include "common/simulated_device.h"
+#include "common/size_text.h"
 #include "common/status_macros.h"
 #include "worker/server.h"
 
@@ -88,7 +89,8 @@ void AddOptions(CLI::App& app, Arguments& arguments) {
   app.add_option("--threads", server.max_threads, "that a job may use at most; default: as many as the machine has")
       ->check(CLI::Range(1, 1024));
   app.add_option("--memory", server.memory_bytes, "that a job may use at most: 8GiB; default: all that is free now")
-      ->transform(CLI::AsSizeValue(false));
+      ->transform(CLI::AsSizeValue(false))
+      ->transform(CLI::Validator([](const std::string& text) { return SizeProblem(text); }, ""));  // before the other
   AddDuration(app, "--leave-timeout", server.leave_timeout, "after SIGTERM, how long a step may still take")
       ->default_str(absl::FormatDuration(server.leave_timeout));
   AddDuration(app, "--dial-timeout", server.dial_timeout, "end after so long without a coordinator; default: never");

@@ -15,6 +15,7 @@
 #include "client/output/table.h"
 #include "common/frozen_layers.h"
 #include "common/proto_json.h"
+#include "common/size_text.h"
 #include "coordinator/plan/micro_batch_sizes.h"
 #include "coordinator/plan/plan_advice.h"
 #include "coordinator/plan/planner.h"
@@ -197,7 +198,8 @@ void AddPlan(CLI::App& root, Invocation& invocation) {
   verb->add_option("--memory", arguments->memory_bytes,
                    "that each of them has, for parameters, gradients, optimizer state "
                    "and activations: 64GiB; default: no limit")
-      ->transform(CLI::AsSizeValue(false));
+      ->transform(CLI::AsSizeValue(false))
+      ->transform(CLI::Validator([](const std::string& text) { return SizeProblem(text); }, ""));  // before the other
   AddFormatOption(*verb, arguments->output, {"text", "json", "trace"});
   verb->callback([&invocation, arguments] { invocation.run = [arguments] { return Plan(*arguments); }; });
 }
