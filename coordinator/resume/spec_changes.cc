@@ -58,6 +58,23 @@ bool IsKept(const SchemaField& field, const v1::JobSpec& resumed_by) {
   return field.path == "training.micro_batch_size" && resumed_by.training().micro_batch_size() == 0;
 }
 
+// Of a long value what is around the first byte in which it differs.
+std::string Excerpt(const std::string& value, size_t differs_at) {
+  constexpr size_t kMostBytes = 160;
+  constexpr size_t kBytesBefore = 40;
+  if (value.size() <= kMostBytes) return value;
+  const size_t begin = differs_at > kBytesBefore ? differs_at - kBytesBefore : 0;
+  const bool is_end = value.size() - begin <= kMostBytes;
+  return absl::StrCat(begin > 0 ? "..." : "", value.substr(begin, kMostBytes), is_end ? "" : "...", " (", value.size(),
+                      " bytes)");
+}
+
+std::string ChangeText(absl::string_view path, const std::string& before, const std::string& now) {
+  const auto differs = std::mismatch(before.begin(), before.end(), now.begin(), now.end());
+  const auto at = static_cast<size_t>(differs.first - before.begin());
+  return absl::StrCat(path, ": ", Excerpt(before, at), " -> ", Excerpt(now, at));
+}
+
 }  // namespace
 
 SpecChanges CompareSpecs(const v1::JobSpec& written_by, const v1::JobSpec& resumed_by) {
@@ -69,7 +86,7 @@ SpecChanges CompareSpecs(const v1::JobSpec& written_by, const v1::JobSpec& resum
     const std::string now = ValueOf(field, resumed_by);
     if (before == now || IsKept(field, resumed_by)) continue;
     const bool is_forbidden = IsAmong(field.path, kForbidden) || (field.path == "resources.device" && simulated_by_one);
-    (is_forbidden ? changes.forbidden : changes.allowed).push_back(absl::StrCat(field.path, ": ", before, " -> ", now));
+    (is_forbidden ? changes.forbidden : changes.allowed).push_back(ChangeText(field.path, before, now));
   }
   return changes;
 }

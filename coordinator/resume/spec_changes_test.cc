@@ -80,5 +80,13 @@ TEST(SpecChangesTest, WhatTheStateDependsOnMayNot) {
   }
 }
 
+TEST(SpecChangesTest, OfALongValueIsSaidWhereItDiffers) {
+  const SpecChanges changes =
+      Change({{"model.config.num_hidden_layers", "30"}, {"model.frozen_layers", "[transformer.h.*]"}});
+  EXPECT_THAT(changes.forbidden,
+              testing::Contains(testing::AllOf(testing::StartsWith("model.frozen_layers: [] -> [transformer.h.0, "),
+                                               testing::EndsWith("... (530 bytes)"))));
+}
+
 }  // namespace
 }  // namespace stagecoach
