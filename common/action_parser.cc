@@ -71,7 +71,8 @@ absl::StatusOr<ActionWord> SplitActionWord(absl::string_view text) {
 absl::StatusOr<v1::Action> ActionOfWord(const ActionWord& word) {
   const auto form = FormsOfKinds().find(word.kind);
   if (form == FormsOfKinds().end()) {
-    return absl::InvalidArgumentError(absl::StrCat("there is no action of kind ", word.kind));
+    const char* hint = word.kind == "BW" ? "; older files have it for B, and B for I: write those" : "";
+    return absl::InvalidArgumentError(absl::StrCat("there is no action of kind ", word.kind, hint));
   }
   if (form->second.has_micro_batch != word.has_micro_batch) {
     return absl::InvalidArgumentError(

@@ -47,7 +47,7 @@ void PrintSummary(const v1::JobSpec& spec, const TextCorpus& corpus, const Plann
                                spec.model().config().num_hidden_layers(), parameters,
                                spec.model().config().tie_word_embeddings() ? " (tied embeddings)" : "");
   if (trained != parameters) {
-    std::cout << absl::StrFormat("  frozen       %d layers; %d parameters are trained\n",
+    std::cout << absl::StrFormat("  frozen       %d layer(s); %d parameters are trained\n",
                                  spec.model().frozen_layers_size(), trained);
   }
   std::cout << absl::StrFormat("  batch        %d = %d micro-batches x %d samples of %d tokens%s\n",

@@ -213,7 +213,8 @@ TEST(PlannedOrderTest, AnOrderThatCannotRunIsRefusedByTheNameOfItsKey) {
   EXPECT_THAT(RefusalOf(good, 1),
               HasSubstr("the order of parallelism.schedule is for 2 workers and 1 are free; start 1 more"));
   EXPECT_THAT(RefusalOf(with("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n"), 2),
-              HasSubstr("the order of parallelism.schedule: these wait for inputs that nothing makes: "));
+              HasSubstr("the order of parallelism.schedule: these never begin, since each waits for another or for "
+                        "what nothing makes: "));
   EXPECT_THAT(RefusalOf(with("0F0,0F1,0I0,0I1,0W1,0W0\n1F0,1F1,1B0,1B1\n"), 2), HasSubstr("0W1"));
   v1::JobSpec other_batch = good;
   other_batch.mutable_training()->set_global_batch_size(8);

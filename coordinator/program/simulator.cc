@@ -139,7 +139,8 @@ absl::Status TableClock::Stuck(const Timeline& timeline) const {
     absl::StrAppend(&waiting, waiting.empty() ? "" : ", ", ActionText(row.actions(static_cast<int>(next))),
                     " on worker ", worker);
   }
-  return absl::InvalidArgumentError(absl::StrCat("these wait for inputs that nothing makes: ", waiting));
+  return absl::InvalidArgumentError(
+      absl::StrCat("these never begin, since each waits for another or for what nothing makes: ", waiting));
 }
 
 absl::StatusOr<Timeline> TableClock::Run() {

@@ -53,7 +53,7 @@ TEST(ActionCsvTest, NamesThePlaceOfWhatIsNoAction) {
   EXPECT_THAT(Read("0F0,0B0\n1F0, 1Q0"), AllOf(HasSubstr("line 2, column 6 (cell 2)"), HasSubstr("\"1Q0\"")));
   EXPECT_THAT(Read("0F0,(0F1;1B0)"), HasSubstr("line 1, column 5 (cell 2)"));
   EXPECT_THAT(Read("(0F1;)OVERLAP_F_B"), HasSubstr("line 1, column 6 (cell 1)"));
-  EXPECT_THAT(Read("2BW0"), HasSubstr("no action of kind BW"));
+  EXPECT_THAT(Read("2BW0"), HasSubstr("no action of kind BW; older files have it for B, and B for I: write those"));
   EXPECT_THAT(Read("0F0;0B0"), HasSubstr("is no action"));
   EXPECT_EQ(Read(""), "there are no actions");
   EXPECT_EQ(Read("\n , \n"), "there are no actions");

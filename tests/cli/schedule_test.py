@@ -141,7 +141,7 @@ class BadInputTest(ScheduleCase):
 
     def test_actions_that_wait_for_each_other(self):
         # The backward of worker 1 is behind its second forward, for which worker 0 has not run its own: that is behind its backward.
-        self.refuse_file("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n", "sheet.csv: these wait for inputs that nothing makes: ")
+        self.refuse_file("0F0,0B0,0F1,0B1\n1F0,1F1,1B0,1B1\n", "sheet.csv: these never begin, since each waits for another or for what nothing makes: ")
         message = self.refused("verify", self.directory / "sheet.csv")
         self.assertIn("0I0 on worker 0, 1F1 on worker 1", message)
 

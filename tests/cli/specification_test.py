@@ -81,6 +81,10 @@ class PlanTest(CommandLineCase):
         self.assertRegex(text, rf"schedule auto \(an order searched for this job, a step \d+\.\d% shorter than that of {named['schedule']}\), 4 micro")
         self.assertNotIn("one more micro-batch", text)
 
+    def test_memory_that_is_no_size(self):
+        for memory in ("-5", "-1KiB", "99999999999999999999", "nan", "GiB"):
+            self.refuse(self.spec, f"--memory={memory}", says="is no size: expected bytes, or 64GiB", verb="plan")
+
     def test_memory_is_what_is_asked(self):
         roomy = self.get_json("plan", self.spec, *AUTO, "--workers", 2)
         most = max(each["memory_bytes"] for each in roomy["candidates"])
@@ -132,7 +136,7 @@ class FrozenLayersTest(CommandLineCase):
         self.assertIn("frozen_layers: [transformer.wte, transformer.h.0, transformer.h.1, lm_head]", resolved)
         self.assertEqual(resolved, self.run_stagecoach("validate", "-", "-o", "yaml", stdin=resolved).stdout)
         self.assertRegex(self.run_stagecoach("validate", self.spec, *FROZEN).stdout,
-                         r"frozen +4 layers; \d+ parameters are trained")
+                         r"frozen +4 layer\(s\); \d+ parameters are trained")
 
     def test_plan_shows_what_is_left(self):
         args = ("--workers", 2, "--set", "parallelism.partition=even")
@@ -258,7 +262,7 @@ class OwnOrderTest(CommandLineCase):
         rows = self.ORDER.splitlines()
         waiting = "1F0,1F1,1B1,1B0,1F2,1B2,1F3,1B3"
         self.refuse_order(f"{rows[0].replace('0F1,0B0', '0B0,0F1')}\n{waiting}\n",
-                          "the order of parallelism.schedule: these wait for inputs that nothing makes")
+                          "the order of parallelism.schedule: these never begin, since each waits for another or for what nothing makes")
         self.order.write_text(self.ORDER)
         self.refuse(*self.own, "--set", "parallelism.pipeline_parallel_degree=4", verb="plan",
                     says="pipeline_parallel_degree is 4, and the order of parallelism.schedule is for 2 worker(s)")
