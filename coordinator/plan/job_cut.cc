@@ -8,6 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "coordinator/program/lowering.h"
 #include "coordinator/program/simulator.h"
 #include "coordinator/schedule/given_order.h"
 #include "coordinator/spec/model_graph.h"
@@ -62,6 +63,12 @@ class CandidateList {
       Add({schedule, parallelism_.virtual_stages() == 0 ? candidate.num_chunks : parallelism_.virtual_stages()});
     }
     if (!added_.empty()) return added_;
+    const uint64_t num_stages = num_workers_ * std::max<uint64_t>(parallelism_.virtual_stages(), 1);
+    if (!CanBeLowered(num_stages)) {
+      return absl::InvalidArgumentError(absl::StrCat(num_stages, " stages x ", num_micro_batches_,
+                                                     " micro-batches is more than ", kMaxLoweredForwards,
+                                                     "; use larger micro-batches or fewer stages"));
+    }
     return absl::InvalidArgumentError(absl::StrCat("parallelism.virtual_stages is ", parallelism_.virtual_stages(),
                                                    ", with which no schedule runs that auto chooses from; name one"));
   }
@@ -74,7 +81,10 @@ class CandidateList {
     if (!is_there && option.schedule->AcceptsChunks(option.num_chunks) && IsSensible(option)) added_.push_back(option);
   }
 
+  bool CanBeLowered(uint64_t num_stages) const { return num_stages * num_micro_batches_ <= kMaxLoweredForwards; }
+
   bool IsSensible(const ScheduleOption& option) const {
+    if (!CanBeLowered(num_workers_ * option.num_chunks)) return false;
     // One stage per worker is what other schedules are made for.
     if (option.num_chunks == 1 && option.schedule->default_chunks() > 1) return false;
     // Its pairs of F and B need two micro-batches for each worker to begin with.

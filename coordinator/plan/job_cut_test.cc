@@ -50,6 +50,13 @@ TEST(JobCutTest, AutoKeepsToTheStagesThatAreAskedFor) {
   EXPECT_THAT(Candidates(spec, 4), UnorderedElementsAre("1f1b 1", "gpipe 1", "zb_h1 1"));
 }
 
+// Two stages a worker would be more than can be lowered, and five workers are.
+TEST(JobCutTest, AutoHasNoneThatIsTooLargeToLower) {
+  const v1::JobSpec spec = SmallJobSpec(65535, 1);
+  EXPECT_THAT(Candidates(spec, 4), UnorderedElementsAre("1f1b 1", "gpipe 1", "zb_h1 1"));
+  EXPECT_THAT(Candidates(spec, 5), ElementsAre(HasSubstr("5 stages x 65535 micro-batches is more than 262144")));
+}
+
 TEST(JobCutTest, ANamedScheduleIsTheOnlyOne) {
   v1::JobSpec spec = SmallJobSpec(32, 1);
   spec.mutable_parallelism()->set_schedule("interleaved");

@@ -228,10 +228,9 @@ class SheetTranslation {
 
 absl::StatusOr<std::vector<v1::StageProgram>> ProgramsOfSheet(const ActionSheet& sheet) {
   STAGECOACH_ASSIGN_OR_RETURN(const SheetShape shape, CheckComputeActions(sheet));
-  constexpr uint64_t kMaxForwards = 1 << 19;  // as in Lower
-  if (uint64_t{shape.num_stages} * shape.num_micro_batches > kMaxForwards) {
+  if (uint64_t{shape.num_stages} * shape.num_micro_batches > kMaxLoweredForwards) {
     return absl::InvalidArgumentError(absl::StrCat(shape.num_stages, " stages x ", shape.num_micro_batches,
-                                                   " micro-batches is more than ", kMaxForwards));
+                                                   " micro-batches is more than ", kMaxLoweredForwards));
   }
   STAGECOACH_RETURN_IF_ERROR(CheckTransfers(sheet, shape));
   STAGECOACH_RETURN_IF_ERROR(CheckSharding(sheet, shape));

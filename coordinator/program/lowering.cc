@@ -53,10 +53,9 @@ absl::Status CheckBackward(const v1::Action& action, const StageBackward& backwa
 
 absl::Status CheckTable(const v1::ComputeTable& table, const v1::Plan& plan,
                         const std::vector<StageBackward>& backward) {
-  constexpr uint64_t kMaxForwards = 1 << 19;  // each becomes up to ten instructions
-  if (uint64_t{table.num_stages()} * table.num_micro_batches() > kMaxForwards) {
+  if (uint64_t{table.num_stages()} * table.num_micro_batches() > kMaxLoweredForwards) {
     return absl::InvalidArgumentError(absl::StrCat(table.num_stages(), " stages x ", table.num_micro_batches(),
-                                                   " micro-batches is more than ", kMaxForwards,
+                                                   " micro-batches is more than ", kMaxLoweredForwards,
                                                    "; use larger micro-batches or fewer stages"));
   }
   for (int worker = 0; worker < table.workers_size(); ++worker) {

@@ -12,6 +12,10 @@
 
 namespace stagecoach {
 
+// Stages x micro-batches of the largest table that is lowered. Each becomes up to ten instructions, which go to the
+// workers in one message: twice as many kept coordinator and workers busy for longer than a lease, epoch after epoch.
+inline constexpr uint64_t kMaxLoweredForwards = 1 << 18;
+
 struct LoweringOptions {
   // Posts of one end of a channel that may be under way at a time: at most so many. Unlimited, they are as many as the
   // sender is ahead of the receiver, and nothing ever waits for a post.
