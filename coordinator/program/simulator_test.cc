@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/program/testing/action.h"
 #include "coordinator/schedule/schedule.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
@@ -117,14 +118,6 @@ v1::ComputeTable TableOf(uint32_t num_stages, uint32_t num_micro_batches,
     for (const v1::Action& action : row) *worker->add_actions() = action;
   }
   return table;
-}
-
-v1::Action MakeAction(v1::ActionKind kind, uint32_t stage, uint32_t micro_batch) {
-  v1::Action action;
-  action.set_kind(kind);
-  action.set_stage(stage);
-  action.set_micro_batch(micro_batch);
-  return action;
 }
 
 TEST(SimulatorTest, InputGradientOfASplitBackwardLeavesBeforeItsWeightGradient) {

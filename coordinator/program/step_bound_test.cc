@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "coordinator/program/simulator.h"
+#include "coordinator/program/testing/action.h"
 #include "coordinator/schedule/compute_table.h"
 #include "coordinator/schedule/stage_placement.h"
 #include "gtest/gtest.h"
@@ -19,14 +20,6 @@ constexpr auto kF = v1::ACTION_KIND_FORWARD;
 constexpr auto kB = v1::ACTION_KIND_BACKWARD;
 constexpr auto kI = v1::ACTION_KIND_BACKWARD_INPUT;
 constexpr auto kW = v1::ACTION_KIND_BACKWARD_WEIGHT;
-
-v1::Action MakeAction(v1::ActionKind kind, uint32_t stage, uint32_t micro_batch) {
-  v1::Action action;
-  action.set_kind(kind);
-  action.set_stage(stage);
-  action.set_micro_batch(micro_batch);
-  return action;
-}
 
 double BoundOf(const v1::ComputeTable& table, const ScheduleProblem& problem) {
   return StepBound(table, StageTimes(problem, *WorkersOfStages(table)));
