@@ -4,7 +4,6 @@
 #include <cmath>
 #include <functional>
 #include <memory>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,69 +11,13 @@
 #include "absl/strings/str_cat.h"
 #include "coordinator/decide.h"
 #include "coordinator/jobs/job_state.h"
-#include "coordinator/testing/decide_harness.h"
+#include "coordinator/testing/recovery_test.h"
 
 namespace stagecoach {
 namespace {
 
 using Message = v1::CoordinatorMessage;
 using testing::HasSubstr;
-
-constexpr const char* kWorkers[] = {"a", "b", "c"};
-
-// A job of four steps on three workers, with validation after steps 2 and 4, and what an undisturbed run of it gives.
-class RecoveryTest : public testing::Test {
- protected:
-  void SetUp() override {
-    Begin(undisturbed_);
-    undisturbed_.RunUntilQuiet();
-    expected_ = undisturbed_.job(JobId("job")).history.checkpoints.at(0);
-    Begin(harness_);
-  }
-  static void Begin(DecideHarness& harness, std::shared_ptr<const JobPlan> plan = SmallPlan(3, 4)) {
-    for (const char* name : kWorkers) harness.Connect(name);
-    v1::JobSpec spec = SmallSpec();
-    spec.mutable_resources()->set_workers(3);
-    harness.Submit(spec);
-    harness.FinishPlanning(std::move(plan));
-  }
-  const JobRecord& record() const { return harness_.job(job_); }
-  v1::JobState state() const { return record().history.state; }
-  Phase phase() const { return record().progress.phase; }
-  uint64_t step() const { return record().history.last_commit.step(); }
-  void ReachPhase(Phase wanted) {
-    harness_.RunUntil([&] { return phase() == wanted; });
-    ASSERT_EQ(phase(), wanted);
-  }
-  void ReachStep(uint64_t wanted) {
-    harness_.RunUntil([&] { return step() == wanted && phase() == Phase::kTraining; });
-    ASSERT_EQ(step(), wanted);
-  }
-  void DialAll() {
-    for (const char* name : kWorkers) harness_.Dial(name);
-  }
-  // To the end, which is that of an undisturbed run.
-  void ExpectTheSameEnd() {
-    if (harness_.planning.has_value()) harness_.FinishPlanning(SmallPlan(3, 4));
-    harness_.RunUntilQuiet();
-    ASSERT_EQ(state(), v1::JOB_STATE_SUCCEEDED) << record().history.message;
-    const v1::CheckpointCompleted& checkpoint = record().history.checkpoints.back();
-    EXPECT_EQ(checkpoint.digest(), expected_.digest());
-    EXPECT_EQ(checkpoint.state_digest(), expected_.state_digest());
-    ASSERT_EQ(harness_.events.size(), 4u);
-    for (uint64_t i = 0; i < 4; ++i) {
-      EXPECT_EQ(harness_.events[i].step(), i + 1);
-      EXPECT_EQ(harness_.events[i].loss(), undisturbed_.events[i].loss());
-    }
-    EXPECT_EQ(harness_.validation_losses, undisturbed_.validation_losses);
-    for (const char* name : kWorkers) EXPECT_FALSE(harness_.worker(name).job.has_value());
-  }
-
-  DecideHarness undisturbed_;
-  v1::CheckpointCompleted expected_;
-  DecideHarness harness_;
-  const JobId job_{"job"};
-};
 
 TEST_F(RecoveryTest, ACoordinatorMayDieAfterAnyMessageAndTheBitsAreTheSame) {
   int restarts = 0;
@@ -427,82 +370,6 @@ TEST_F(RecoveryTest, WhatBecomesOfTheOldEpochMeanwhileIsIgnored) {
   EXPECT_FALSE(harness_.Say("b", failed));
   harness_.Dial("c");
   EXPECT_FALSE(harness_.Say("b", failed));
-  ExpectTheSameEnd();
-}
-
-// ---- a session that breaks, and is followed by another in time
-
-TEST_F(RecoveryTest, ASessionMayBreakAfterAnyMessageAndTheBitsAreTheSame) {
-  int breaks = 0;
-  for (int at = 0;; ++at) {
-    harness_ = DecideHarness();
-    Begin(harness_);
-    int steps = 0;
-    harness_.RunUntil([&] { return steps++ == at; });
-    if (steps <= at) break;
-    if (HasEnded(state())) continue;
-    SCOPED_TRACE(absl::StrCat("after ", at, " messages, step ", step()));
-    ++breaks;
-    const char* const name = kWorkers[at % 3];
-    harness_.Break(name);
-    EXPECT_EQ(harness_.worker(name).presence, WorkerPresence::kSuspect);
-    harness_.Pass(FleetOptions().suspect_grace - absl::Milliseconds(1));
-    harness_.Dial(name);
-    EXPECT_FALSE(HasEnded(state()));
-    ExpectTheSameEnd();
-  }
-  EXPECT_GT(breaks, 40);
-}
-
-// Whatever broke its session broke its transfers too, and the peers were faster to say so.
-TEST_F(RecoveryTest, AMemberThatIsBackInTimeIsForgivenWhatItsPeersReport) {
-  ReachStep(1);
-  harness_.Break("b");
-  v1::WorkerMessage failed = harness_.Fenced("a", job_);
-  failed.mutable_failure()->set_code(static_cast<int>(absl::StatusCode::kUnavailable));
-  failed.mutable_failure()->set_message("the peer is gone");
-  EXPECT_TRUE(harness_.Say("a", failed));
-  EXPECT_EQ(phase(), Phase::kAborting);
-  harness_.Dial("b");
-  EXPECT_EQ(phase(), Phase::kPreparingStages);
-  EXPECT_EQ(record().history.epoch, Epoch(3));
-  ExpectTheSameEnd();
-}
-
-// All members have answered that they aborted before it is known that the session of one of them broke.
-TEST_F(RecoveryTest, ASessionThatBreaksWithinTheGraceOfTheAnswersIsTheCause) {
-  ReachStep(1);
-  v1::WorkerMessage failed = harness_.Fenced("a", job_);
-  failed.mutable_failure()->set_code(static_cast<int>(absl::StatusCode::kUnavailable));
-  failed.mutable_failure()->set_message("the peer is gone");
-  EXPECT_TRUE(harness_.Say("a", failed));
-  harness_.RunUntilQuiet();
-  EXPECT_EQ(phase(), Phase::kAborting);
-  harness_.Break("b");
-  harness_.Pass(FleetOptions().suspect_grace - absl::Milliseconds(1));
-  EXPECT_EQ(phase(), Phase::kAborting);
-  harness_.Dial("b");
-  EXPECT_EQ(phase(), Phase::kPreparingStages);
-  ExpectTheSameEnd();
-}
-
-TEST_F(RecoveryTest, ASecondSessionOfTheSameProcessEndsTheFirst) {
-  ReachStep(1);
-  const SessionId first = harness_.sessions.at("b");
-  harness_.Dial("b");
-  EXPECT_EQ(harness_.ended_sessions.at(first).code(), absl::StatusCode::kAborted);
-  EXPECT_EQ(record().history.epoch, Epoch(2));
-  ExpectTheSameEnd();
-}
-
-TEST_F(RecoveryTest, AMemberThatBreaksTwiceBeginsTwoEpochs) {
-  ReachStep(1);
-  harness_.Break("b");
-  harness_.Break("c");
-  harness_.Dial("c");
-  EXPECT_EQ(record().history.epoch, Epoch(2));
-  harness_.Dial("b");
-  EXPECT_EQ(record().history.epoch, Epoch(3));
   ExpectTheSameEnd();
 }
 
