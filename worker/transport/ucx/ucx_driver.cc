@@ -93,6 +93,7 @@ bool UcxDriver::Run(absl::FunctionRef<void()> work) {
   }
   if (stopped_) return false;
   TakeTurn();
+  StartPosted();  // the engine knows nothing of these yet, and `work` may free them
   mutex_.Unlock();
   work();
   const bool settled = engine_.TakeSettled();

@@ -45,6 +45,7 @@ class FakeEngine final : public UcxDriver::Engine {
   int num_steps() const { return num_steps_.load(); }
   // The next step takes so long.
   void DelayStep(std::chrono::milliseconds time) { delay_.store(time); }
+  bool has_begun_delay() const { return delay_.load() == std::chrono::milliseconds(0); }
 
   void Start(UcxTransfer&) override {
     const Inside inside(*this);
@@ -174,6 +175,17 @@ TEST_F(UcxDriverTest, PostsAreStartedWhoeverHasTheTurn) {
   }
   over = true;
   engine_.Arrive();
+}
+
+// Work may end what was posted before it, and free it.
+TEST_F(UcxDriverTest, WorkFindsWhatWasPostedBeforeItStarted) {
+  for (int i = 1; i <= 5; ++i) {
+    engine_.DelayStep(std::chrono::milliseconds(5));
+    engine_.Arrive();
+    while (!engine_.has_begun_delay()) std::this_thread::yield();
+    ASSERT_TRUE(driver_.Post(transfer_));  // the progress thread has the turn, and is to give it up for what follows
+    ASSERT_TRUE(driver_.Run([&] { EXPECT_EQ(engine_.num_started(), i); }));
+  }
 }
 
 // Threads that wait, post and run work at once: nobody is forgotten, and never are two in the engine.
