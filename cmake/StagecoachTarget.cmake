@@ -19,7 +19,8 @@ function(stagecoach_library folder)
 endfunction()
 
 # stagecoach_test(FOLDER SOURCES a_test.cc ... [DEPENDS ...]): one GoogleTest program for the tests beside a folder's sources.
-# Each of its cases is a test of ctest, so that they run in parallel and are reported by name.
+# Each of its cases is a test of ctest, so that they run in parallel and are reported by name. Under a sanitizer, which makes
+# a process dear, a few processes share the cases.
 function(stagecoach_test folder)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TIMEOUT;NAME" "SOURCES;DEPENDS")
   if(NOT STAGECOACH_BUILD_TESTS)
@@ -47,8 +48,22 @@ function(stagecoach_test folder)
   _stagecoach_link(${target} PRIVATE ${ARG_DEPENDS})
   target_link_libraries(${target} PRIVATE stagecoach_warnings GTest::gtest GTest::gmock GTest::gtest_main)
   set_target_properties(${target} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-  gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
-    TEST_PREFIX "${folder}/" PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+  if(STAGECOACH_SANITIZE)
+    _stagecoach_add_shards(${target} "${folder}/${target}")
+  else()
+    gtest_discover_tests(${target} DISCOVERY_MODE PRE_TEST DISCOVERY_TIMEOUT 60
+      TEST_PREFIX "${folder}/" PROPERTIES TIMEOUT ${ARG_TIMEOUT})
+  endif()
+endfunction()
+
+function(_stagecoach_add_shards target prefix)
+  set(num_shards 4)
+  math(EXPR last "${num_shards} - 1")
+  foreach(shard RANGE ${last})
+    add_test(NAME "${prefix}/shard-${shard}" COMMAND ${target} --gtest_brief=1)
+    set_tests_properties("${prefix}/shard-${shard}" PROPERTIES TIMEOUT 1200
+      ENVIRONMENT "GTEST_TOTAL_SHARDS=${num_shards};GTEST_SHARD_INDEX=${shard}")
+  endforeach()
 endfunction()
 
 # stagecoach_binary(NAME SOURCES ... DEPENDS ...): an executable in bin/, where the three binaries and the benchmarks are.
