@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/strings/str_cat.h"
 #include "client/coordinator_client/job_feed.h"
 #include "client/coordinator_client/job_states.h"
 #include "client/output/event_view.h"
@@ -14,8 +15,10 @@ namespace {
 
 constexpr absl::Duration kPoll = absl::Milliseconds(50);
 constexpr absl::Duration kAnswer = absl::Seconds(10);
-// A stream of a job that goes on does not end. When its events have come without a pause, all that are kept have.
-constexpr absl::Duration kQuiet = absl::Milliseconds(500);
+
+absl::Status SilentError(absl::string_view what) {
+  return absl::UnavailableError(absl::StrCat("the coordinator does not tell ", what));
+}
 
 // Where the job's events have come to: the sequence of its current status.
 absl::StatusOr<uint64_t> CurrentSequence(CoordinatorClient& client, const std::string& job) {
@@ -25,29 +28,34 @@ absl::StatusOr<uint64_t> CurrentSequence(CoordinatorClient& client, const std::s
     STAGECOACH_ASSIGN_OR_RETURN(const std::optional<v1::JobEvent> event, feed.Next(kPoll));
     if (event) return event->sequence();
   }
-  return absl::UnavailableError("the coordinator at " + client.address() + " does not tell the job's events");
+  return SilentError("the job's status");
 }
 
 }  // namespace
 
-absl::StatusOr<std::vector<v1::JobEvent>> EventsUntilNow(CoordinatorClient& client, const std::string& job) {
-  STAGECOACH_ASSIGN_OR_RETURN(const uint64_t last, CurrentSequence(client, job));
+// A stream of a job that goes on does not end, and one of a busy coordinator pauses.
+absl::StatusOr<std::vector<v1::JobEvent>> EventsUpTo(uint64_t last, NextEvent next, const Clock& clock) {
   std::vector<v1::JobEvent> events;
-  JobFeed feed(client, job, {.reconnect = {.timeout = kAnswer}});
-  const Clock& clock = Clock::Real();
   absl::Duration newest = clock.Now();
-  while (events.empty() || events.back().sequence() < last) {
-    absl::StatusOr<std::optional<v1::JobEvent>> event = feed.Next(kPoll);
+  while (last > 0 && (events.empty() || events.back().sequence() < last)) {
+    absl::StatusOr<std::optional<v1::JobEvent>> event = next();
     if (absl::IsOutOfRange(event.status())) break;
     if (!event.ok()) return event.status();
     if (event->has_value()) {
       newest = clock.Now();
       events.push_back(*std::move(*event));
-    } else if (clock.Now() - newest > kQuiet) {
-      break;
+    } else if (clock.Now() - newest > kAnswer) {
+      return SilentError("all of the job's events");
     }
   }
   return events;
+}
+
+absl::StatusOr<std::vector<v1::JobEvent>> EventsUntilNow(CoordinatorClient& client, const std::string& job) {
+  STAGECOACH_ASSIGN_OR_RETURN(const uint64_t last, CurrentSequence(client, job));
+  JobFeed feed(client, job, {.reconnect = {.timeout = kAnswer}});
+  return EventsUpTo(
+      last, [&feed] { return feed.Next(kPoll); }, Clock::Real());
 }
 
 Outcome ListEvents(CoordinatorClient& client, const std::string& job, const EventFilter& filter,
