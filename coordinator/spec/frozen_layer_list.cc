@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <vector>
 
@@ -15,17 +14,12 @@
 #include "common/quoted.h"
 #include "coordinator/spec/job_spec_rules.h"
 #include "coordinator/spec/job_spec_schema.h"
-#include "coordinator/spec/model_graph.h"
-#include "coordinator/spec/spec_hints.h"
-#include "coordinator/spec/spec_values.h"
+#include "coordinator/spec/layer_name_index.h"
 
 namespace stagecoach {
 namespace {
 
 constexpr char kPath[] = "model.frozen_layers";
-constexpr char kBlockPrefix[] = "transformer.h.";
-constexpr size_t kMaxEntries = 4100;  // as many as a model may have layers
-constexpr size_t kMaxEntryBytes = 128;
 constexpr size_t kMaxPatterns = 64;  // each is compared with every layer
 
 std::string PathOfEntry(size_t index) { return absl::StrCat(kPath, "[", index, "]"); }
@@ -61,7 +55,7 @@ struct BlockRange {
 
 std::optional<BlockRange> RangeOf(absl::string_view entry) {
   if (!absl::StartsWith(entry, kBlockPrefix)) return std::nullopt;
-  const absl::string_view numbers = entry.substr(sizeof(kBlockPrefix) - 1);
+  const absl::string_view numbers = entry.substr(kBlockPrefix.size());
   const size_t dash = numbers.find('-');
   if (dash == absl::string_view::npos) return std::nullopt;
   BlockRange range;
@@ -80,10 +74,8 @@ class FrozenLayerResolver {
       : node_(FindValueOrSection(root, kPath)),
         spec_(spec),
         problems_(problems),
-        names_(LayerNames(spec.model().config())),
-        entry_of_layer_(names_.size()) {
-    for (size_t layer = 0; layer < names_.size(); ++layer) layer_of_name_.emplace(names_[layer], layer);
-  }
+        layers_(spec.model().config()),
+        entry_of_layer_(layers_.size()) {}
 
   void Resolve() {
     for (int i = 0; i < spec_.model().frozen_layers_size(); ++i) AddEntry(static_cast<size_t>(i));
@@ -91,8 +83,8 @@ class FrozenLayerResolver {
     CheckSomethingIsTrained();
     CheckTie();
     spec_.mutable_model()->clear_frozen_layers();
-    for (size_t layer = 0; layer < names_.size(); ++layer) {
-      if (IsFrozen(layer)) spec_.mutable_model()->add_frozen_layers(names_[layer]);
+    for (size_t layer = 0; layer < layers_.size(); ++layer) {
+      if (IsFrozen(layer)) spec_.mutable_model()->add_frozen_layers(layers_.name(layer));
     }
   }
 
@@ -116,13 +108,13 @@ class FrozenLayerResolver {
       layers = LayersLike(entry);
     } else if (range.has_value()) {
       layers = LayersOf(*range);
-    } else if (const auto found = layer_of_name_.find(entry); found != layer_of_name_.end()) {
-      layers = {found->second};
+    } else if (const std::optional<size_t> found = layers_.Find(entry); found.has_value()) {
+      layers = {*found};
     }
     if (layers.empty()) {
       return AddProblem(index,
                         absl::StrCat(Quoted(entry), is_pattern ? " matches no layer" : " is no layer of the model"),
-                        is_pattern ? LayersText() : HintFor(entry));
+                        is_pattern ? layers_.LayersText() : layers_.HintFor(entry, "layers are frozen whole"));
     }
     for (const size_t layer : layers) {
       if (!Freeze(layer, index)) return;
@@ -131,8 +123,8 @@ class FrozenLayerResolver {
 
   std::vector<size_t> LayersLike(const std::string& pattern) const {
     std::vector<size_t> layers;
-    for (size_t layer = 0; layer < names_.size(); ++layer) {
-      if (MatchesPattern(pattern, names_[layer])) layers.push_back(layer);
+    for (size_t layer = 0; layer < layers_.size(); ++layer) {
+      if (MatchesPattern(pattern, layers_.name(layer))) layers.push_back(layer);
     }
     return layers;
   }
@@ -142,7 +134,7 @@ class FrozenLayerResolver {
     if (range.last >= spec_.model().config().num_hidden_layers()) return {};
     std::vector<size_t> layers;
     for (uint32_t block = range.first; block <= range.last; ++block) {
-      layers.push_back(layer_of_name_.at(absl::StrCat(kBlockPrefix, block)));
+      layers.push_back(*layers_.Find(absl::StrCat(kBlockPrefix, block)));
     }
     return layers;
   }
@@ -152,27 +144,10 @@ class FrozenLayerResolver {
       entry_of_layer_[layer] = entry;
       return true;
     }
-    AddProblem(entry, absl::StrCat(names_[layer], " is frozen by ", PathOfEntry(*entry_of_layer_[layer]), " already"),
+    AddProblem(entry,
+               absl::StrCat(layers_.name(layer), " is frozen by ", PathOfEntry(*entry_of_layer_[layer]), " already"),
                "name every layer once");
     return false;
-  }
-
-  std::string LayersText() const {
-    const uint64_t num_blocks = spec_.model().config().num_hidden_layers();
-    return absl::StrCat("the layers are ", names_.front(), ", ", kBlockPrefix, "0 to ", kBlockPrefix, num_blocks - 1,
-                        ", ", names_[names_.size() - 2], " and ", names_.back());
-  }
-
-  // A tensor's name has its layer's in front.
-  std::string HintFor(const std::string& entry) const {
-    for (const std::string& name : names_) {
-      if (absl::StartsWith(entry, absl::StrCat(name, "."))) {
-        return absl::StrCat("layers are frozen whole; did you mean ", name, "?");
-      }
-    }
-    if (absl::StartsWith(entry, kBlockPrefix)) return LayersText();
-    const std::string hint = HintFromCandidates(entry, std::vector<absl::string_view>(names_.begin(), names_.end()));
-    return hint.empty() ? LayersText() : hint;
   }
 
   void CheckSomethingIsTrained() {
@@ -183,11 +158,11 @@ class FrozenLayerResolver {
 
   void CheckTie() {
     const size_t embedding = 0;
-    const size_t head = names_.size() - 1;
+    const size_t head = layers_.size() - 1;
     if (!spec_.model().config().tie_word_embeddings() || IsFrozen(embedding) == IsFrozen(head)) return;
     const size_t frozen = IsFrozen(embedding) ? embedding : head;
     problems_.Add(node_, kPath,
-                  absl::StrCat(names_[frozen], " is frozen and ", names_[frozen == head ? embedding : head],
+                  absl::StrCat(layers_.name(frozen), " is frozen and ", layers_.name(frozen == head ? embedding : head),
                                " is not, and model.config.tie_word_embeddings makes one tensor of their matrices"),
                   "freeze both, or set model.config.tie_word_embeddings to false");
   }
@@ -195,8 +170,7 @@ class FrozenLayerResolver {
   const SpecNode& node_;
   v1::JobSpec& spec_;
   SpecProblems& problems_;
-  const std::vector<std::string> names_;
-  std::map<std::string, size_t> layer_of_name_;
+  const LayerNameIndex layers_;
   std::vector<std::optional<size_t>> entry_of_layer_;  // the entry that freezes it
 };
 
@@ -208,23 +182,18 @@ void ParseFrozenLayers(const SpecNode& node, absl::string_view path, v1::JobSpec
                  "write [transformer.wte, transformer.h.0-5]");
     return;
   }
-  if (node.children.size() > kMaxEntries) {
-    problems.Add(node, path, absl::StrCat(node.children.size(), " entries; at most ", kMaxEntries),
+  if (node.children.size() > kMaxListedLayers) {
+    problems.Add(node, path, absl::StrCat(node.children.size(), " entries; at most ", kMaxListedLayers),
                  "write transformer.h.0-5, or use *");
     return;
   }
   size_t num_patterns = 0;
   for (size_t i = 0; i < node.children.size(); ++i) {
-    const std::optional<std::string> entry = ReadText(node.children[i], PathOfEntry(i), problems);
+    const std::optional<std::string> entry = ReadLayerName(node.children[i], PathOfEntry(i), problems);
     if (!entry.has_value()) continue;
     if (absl::StrContains(*entry, '*') && ++num_patterns > kMaxPatterns) {
       problems.Add(node.children[i], PathOfEntry(i), absl::StrCat("more than ", kMaxPatterns, " entries with *"));
       return;
-    }
-    if (entry->empty() || entry->size() > kMaxEntryBytes) {
-      problems.Add(node.children[i], PathOfEntry(i),
-                   absl::StrCat("a layer's name has 1 to ", kMaxEntryBytes, " bytes"));
-      continue;
     }
     spec.mutable_model()->add_frozen_layers(*entry);
   }
