@@ -23,6 +23,7 @@ constexpr absl::string_view kForbidden[] = {
     "model.config.tie_word_embeddings",
     "model.config.layer_norm_epsilon",
     "model.frozen_layers",  // frozen layers have no optimizer state
+    "model.skip_connections",
     "data.tokenizer",
     "data.seed",
     "data.shuffle",

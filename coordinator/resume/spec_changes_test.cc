@@ -68,6 +68,8 @@ TEST(SpecChangesTest, WhatTheStateDependsOnMayNot) {
       {{"model.config.hidden_size", "128"}, "model.config.hidden_size: 64 -> 128"},
       {{"model.config.tie_word_embeddings", "false"}, "model.config.tie_word_embeddings: true -> false"},
       {{"model.frozen_layers", "[transformer.h.1]"}, "model.frozen_layers: [] -> [transformer.h.1]"},
+      {{"model.skip_connections", "[{from: transformer.h.0, to: transformer.h.2}]"},
+       "model.skip_connections: [] -> [{from: transformer.h.0, to: transformer.h.2}]"},
       {{"data.seed", "1"}, "data.seed: 42 -> 1"},
       {{"data.shuffle", "false"}, "data.shuffle: true -> false"},
       {{"training.seq_len", "32"}, "training.seq_len: 64 -> 32"},
@@ -78,6 +80,19 @@ TEST(SpecChangesTest, WhatTheStateDependsOnMayNot) {
   for (const auto& [override, text] : cases) {
     EXPECT_THAT(Change({override}).forbidden, testing::Contains(text)) << text;
   }
+}
+
+TEST(SpecChangesTest, TheOrderInWhichConnectionsAreGivenIsNoChange) {
+  const SpecOverride before = {
+      "model.skip_connections",
+      "[{from: transformer.h.0, to: transformer.h.2}, {from: transformer.h.1, to: transformer.h.3}]"};
+  const SpecOverride after = {
+      "model.skip_connections",
+      "[{from: transformer.h.1, to: transformer.h.3}, {from: transformer.h.0, to: transformer.h.2}]"};
+  EXPECT_THAT(CompareSpecs(Spec({before}), Spec({after})).forbidden, IsEmpty());
+  EXPECT_THAT(CompareSpecs(Spec({before}), Spec()).forbidden,
+              ElementsAre("model.skip_connections: [{from: transformer.h.0, to: transformer.h.2}, {from: "
+                          "transformer.h.1, to: transformer.h.3}] -> []"));
 }
 
 TEST(SpecChangesTest, OfALongValueIsSaidWhereItDiffers) {

@@ -18,6 +18,7 @@
 #include "coordinator/spec/job_spec_schema.h"
 #include "coordinator/spec/order_reader.h"
 #include "coordinator/spec/schedule_value.h"
+#include "coordinator/spec/skip_connection_list.h"
 #include "coordinator/spec/spec_hints.h"
 #include "coordinator/spec/spec_node.h"
 #include "coordinator/spec/spec_problems.h"
@@ -38,6 +39,7 @@ class SpecReader {
     ReadScheduleFile();
     FillDerivedValues(root_, spec_);
     ResolveFrozenLayers(root_, spec_, problems_);
+    ResolveSkipConnections(root_, spec_, problems_);
     CheckJobSpecRules(root_, spec_, problems_);
     return std::move(spec_);
   }

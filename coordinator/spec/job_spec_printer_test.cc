@@ -64,6 +64,11 @@ class RandomSpec {
     config.set_attn_pdrop(Number(0.999));
     spec.mutable_model()->mutable_init()->set_seed(Integer(0, UINT64_MAX));
     spec.mutable_model()->mutable_init()->set_std(Small());
+    for (uint64_t block = Integer(0, 12); block + 2 < 12; block += Integer(1, 4)) {
+      v1::SkipConnectionSpec& connection = *spec.mutable_model()->add_skip_connections();
+      connection.set_from(absl::StrCat("transformer.h.", block));
+      connection.set_to(absl::StrCat("transformer.h.", block + 2));
+    }
   }
 
   void DrawData(v1::JobSpec& spec) {

@@ -9,6 +9,7 @@
 #include "coordinator/spec/custom_values.h"
 #include "coordinator/spec/frozen_layer_list.h"
 #include "coordinator/spec/schedule_value.h"
+#include "coordinator/spec/skip_connection_list.h"
 
 namespace stagecoach {
 namespace {
@@ -48,6 +49,7 @@ constexpr SchemaField kFields[] = {
     {.path = "model.init.seed", .kind = Kind::kInteger, .preset = "1234"},
     {.path = "model.init.std", .kind = Kind::kNumber, .preset = "0.02", .numbers = {0, 10}},
     {.path = "model.frozen_layers", .preset = "[]", .parse = ParseFrozenLayers, .print = PrintFrozenLayers},
+    {.path = "model.skip_connections", .preset = "[]", .parse = ParseSkipConnections, .print = PrintSkipConnections},
 
     {.path = "data.train", .parse = ParseTrainSources, .print = PrintTrainSources},
     {.path = "data.validation", .preset = "[]", .parse = ParseValidationSources, .print = PrintValidationSources},

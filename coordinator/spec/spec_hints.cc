@@ -100,6 +100,10 @@ constexpr ForeignName kForeignNames[] = {
     {"freeze_layers", "model.frozen_layers"},
     {"freeze_trainable_layers", "model.frozen_layers"},
     {"unfrozen_parameters", "model.frozen_layers"},
+    {"skip_layers", "model.skip_connections"},
+    {"skips", "model.skip_connections"},
+    {"unet_skips", "model.skip_connections"},
+    {"long_skip_connections", "model.skip_connections"},
     {"initializer_range", "model.init.std"},
     {"init_method_std", "model.init.std"},
 };
