@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "common/frozen_layers.h"
 #include "common/layer_slots.h"
 #include "common/quoted.h"
+#include "common/skip_connections.h"
 #include "common/status_macros.h"
 
 namespace stagecoach {
@@ -243,6 +245,27 @@ absl::Status MarkFrozen(const v1::ModelSpec& model, v1::ModelGraph& graph) {
   return absl::InvalidArgumentError("model.frozen_layers: every layer is frozen, and nothing is left to train");
 }
 
+absl::StatusOr<uint32_t> FindLayer(const std::map<std::string, uint32_t>& layer_of_name, const std::string& name) {
+  const auto found = layer_of_name.find(name);
+  if (found != layer_of_name.end()) return found->second;
+  return absl::InvalidArgumentError(
+      absl::StrCat("model.skip_connections: ", Quoted(name), " is no layer of the model"));
+}
+
+absl::Status AddSkipConnections(const v1::ModelSpec& model, v1::ModelGraph& graph) {
+  if (model.skip_connections().empty()) return absl::OkStatus();
+  std::map<std::string, uint32_t> layer_of_name;
+  for (int i = 0; i < graph.layers_size(); ++i) layer_of_name[graph.layers(i).name()] = static_cast<uint32_t>(i);
+  for (const v1::SkipConnectionSpec& spec : model.skip_connections()) {
+    v1::SkipConnection& connection = *graph.add_skip_connections();
+    STAGECOACH_ASSIGN_OR_RETURN(const uint32_t from, FindLayer(layer_of_name, spec.from()));
+    STAGECOACH_ASSIGN_OR_RETURN(const uint32_t to, FindLayer(layer_of_name, spec.to()));
+    connection.set_from_layer(from);
+    connection.set_to_layer(to);
+  }
+  return WithContext(CheckSkipConnections(graph), "model.skip_connections");
+}
+
 // Takes out what nobody needs.
 void PruneFlops(v1::ModelGraph& graph) {
   for (int i = 0; i < graph.layers_size(); ++i) {
@@ -270,6 +293,7 @@ absl::StatusOr<v1::ModelGraph> BuildModelGraph(const v1::JobSpec& spec) {
   STAGECOACH_RETURN_IF_ERROR(MarkFrozen(spec.model(), graph));
   PruneFlops(graph);
   STAGECOACH_RETURN_IF_ERROR(SetMemory(graph));
+  STAGECOACH_RETURN_IF_ERROR(AddSkipConnections(spec.model(), graph));
   return graph;
 }
 

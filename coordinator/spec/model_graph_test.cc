@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/match.h"
@@ -192,6 +193,47 @@ TEST(ModelGraphTest, RefusesFrozenLayersThatAreNotResolved) {
   spec.mutable_model()->clear_frozen_layers();
   for (const std::string& name : LayerNames(spec.model().config())) spec.mutable_model()->add_frozen_layers(name);
   EXPECT_FALSE(BuildModelGraph(spec).ok());
+}
+
+v1::JobSpec SpecWithConnections(const std::vector<std::pair<std::string, std::string>>& connections) {
+  v1::JobSpec spec = Gpt2Spec();
+  for (const auto& [from, to] : connections) {
+    v1::SkipConnectionSpec& connection = *spec.mutable_model()->add_skip_connections();
+    connection.set_from(from);
+    connection.set_to(to);
+  }
+  return spec;
+}
+
+TEST(ModelGraphTest, SkipConnectionsJoinLayersByTheirIndices) {
+  const v1::ModelGraph graph =
+      *BuildModelGraph(SpecWithConnections({{"transformer.wte", "lm_head"}, {"transformer.h.1", "transformer.h.4"}}));
+  ASSERT_EQ(graph.skip_connections_size(), 2);
+  EXPECT_EQ(graph.skip_connections(0).from_layer(), 0u);
+  EXPECT_EQ(graph.skip_connections(0).to_layer(), 14u);
+  EXPECT_EQ(graph.skip_connections(1).from_layer(), 2u);
+  EXPECT_EQ(graph.skip_connections(1).to_layer(), 5u);
+  // Nothing else is different.
+  v1::ModelGraph without = graph;
+  without.clear_skip_connections();
+  EXPECT_EQ(without.DebugString(), BuildModelGraph(Gpt2Spec())->DebugString());
+}
+
+TEST(ModelGraphTest, RefusesSkipConnectionsThatAreNotTheModels) {
+  const auto refusal = [](const std::vector<std::pair<std::string, std::string>>& connections) {
+    const absl::StatusOr<v1::ModelGraph> graph = BuildModelGraph(SpecWithConnections(connections));
+    EXPECT_EQ(graph.status().code(), absl::StatusCode::kInvalidArgument) << graph.status();
+    return std::string(graph.status().message());
+  };
+  EXPECT_EQ(refusal({{"transformer.h.1", "transformer.h.12"}}),
+            "model.skip_connections: \"transformer.h.12\" is no layer of the model");
+  EXPECT_EQ(refusal({{"", "transformer.h.1"}}), "model.skip_connections: \"\" is no layer of the model");
+  EXPECT_THAT(refusal({{"transformer.h.1", "transformer.h.2"}}), testing::HasSubstr("no layer between them to skip"));
+  EXPECT_THAT(refusal({{"lm_head", "transformer.wte"}}), testing::HasSubstr("it must lead to a later layer"));
+  EXPECT_THAT(refusal({{"transformer.h.3", "transformer.h.5"}, {"transformer.h.1", "transformer.h.7"}}),
+              testing::HasSubstr("not in the model's order"));
+  EXPECT_THAT(refusal({{"transformer.h.1", "lm_head"}, {"transformer.h.2", "lm_head"}}),
+              testing::HasSubstr("two skip connections end at lm_head"));
 }
 
 TEST(ModelGraphTest, RefusesSizesThatNoMemoryHolds) {
