@@ -38,6 +38,76 @@ absl::Status CheckShape(const v1::ComputeTable& table, const ScheduleProblem& pr
   return absl::OkStatus();
 }
 
+using Ends = std::vector<std::optional<double>>;
+
+// What it takes and makes stays there.
+bool StaysOnWorker(const v1::Action& action) {
+  return action.kind() == v1::ACTION_KIND_BACKWARD_WEIGHT || action.kind() == v1::ACTION_KIND_RECOMPUTE;
+}
+
+// When the last of what an action waits for is there, and which stage has made it.
+struct InputTime {
+  double seconds = 0;
+  uint32_t stage = 0;
+};
+
+// What goes over the skip edges of a problem.
+class SkipClock {
+ public:
+  SkipClock(const StageTimes& times, uint32_t num_micro_batches)
+      : times_(times), edges_(times.skip_edges().size()), into_stage_(times.num_stages()) {
+    back_into_stage_ = out_of_stage_ = back_out_of_stage_ = into_stage_;
+    for (size_t i = 0; i < edges_.size(); ++i) {
+      const SkipCost& skip = times.skip_edges()[i];
+      edges_[i].down.arrival.resize(num_micro_batches);
+      out_of_stage_[skip.from_stage].push_back(i);
+      into_stage_[skip.to_stage].push_back(i);
+      if (!skip.has_gradient) continue;
+      edges_[i].up.arrival.resize(num_micro_batches);
+      back_out_of_stage_[skip.to_stage].push_back(i);
+      back_into_stage_[skip.from_stage].push_back(i);
+    }
+  }
+
+  // With `input`, what comes to an F, or to an I or B; nothing while something has no arrival time.
+  std::optional<InputTime> With(InputTime input, bool is_forward, uint32_t stage, uint32_t micro_batch) const {
+    for (const size_t i : (is_forward ? into_stage_ : back_into_stage_)[stage]) {
+      const std::optional<double>& arrival = (is_forward ? edges_[i].down : edges_[i].up).arrival[micro_batch];
+      if (!arrival.has_value()) return std::nullopt;
+      const SkipCost& skip = times_.skip_edges()[i];
+      if (*arrival > input.seconds) input = {*arrival, is_forward ? skip.from_stage : skip.to_stage};
+    }
+    return input;
+  }
+
+  void Send(bool is_forward, uint32_t stage, uint32_t micro_batch, double sent) {
+    for (const size_t i : (is_forward ? out_of_stage_ : back_out_of_stage_)[stage]) {
+      Direction& direction = is_forward ? edges_[i].down : edges_[i].up;
+      direction.arrival[micro_batch] = Transfer(times_.skip_edges()[i], sent, direction.free_from);
+    }
+  }
+
+ private:
+  struct Direction {
+    Ends arrival;          // [num_micro_batches]; empty: nothing goes this way
+    double free_from = 0;  // when it has carried all that was sent so far
+  };
+  struct Edge {
+    Direction down, up;
+  };
+
+  double Transfer(const SkipCost& skip, double sent, double& free_from) const {
+    if (!times_.AreApart(skip.from_stage, skip.to_stage)) return sent;
+    free_from = std::max(sent, free_from) + skip.seconds;
+    return free_from + times_.LatencySeconds();
+  }
+
+  const StageTimes& times_;
+  std::vector<Edge> edges_;                                     // in the order of the problem
+  std::vector<std::vector<size_t>> into_stage_, out_of_stage_;  // of activations
+  std::vector<std::vector<size_t>> back_into_stage_, back_out_of_stage_;
+};
+
 // Runs the rows of a table side by side: a row advances as long as the inputs of its next action have an arrival time.
 class TableClock {
  public:
@@ -49,17 +119,19 @@ class TableClock {
         activation_arrival_(ActionsOfAKind()),
         gradient_arrival_(ActionsOfAKind()),
         forward_edge_free_(table.num_stages()),
-        backward_edge_free_(table.num_stages()) {}
+        backward_edge_free_(table.num_stages()),
+        skips_(times, table.num_micro_batches()) {}
 
   absl::StatusOr<Timeline> Run();
 
  private:
-  using Ends = std::vector<std::optional<double>>;
   Ends ActionsOfAKind() const { return Ends(size_t{table_.num_stages()} * table_.num_micro_batches()); }
   size_t Index(uint32_t stage, uint32_t micro_batch) const {
     return size_t{stage} * table_.num_micro_batches() + micro_batch;
   }
-  std::optional<double> InputArrival(const v1::Action& action) const;
+  // Without what comes over skip edges.
+  std::optional<double> ChainArrival(const v1::Action& action) const;
+  std::optional<InputTime> InputArrival(const v1::Action& action) const;
   double Transfer(uint32_t edge, double sent, double& edge_free) const;
   void Finish(const v1::Action& action, double end);
   bool AdvanceRow(size_t worker, Timeline& timeline);
@@ -74,6 +146,7 @@ class TableClock {
   // When each direction of the edge between a stage and the next has carried all that was sent so far.
   std::vector<double> forward_edge_free_;
   std::vector<double> backward_edge_free_;
+  SkipClock skips_;
 };
 
 // One direction of an edge carries one transfer at a time, in the order they were sent: that of the sender's row.
@@ -83,7 +156,7 @@ double TableClock::Transfer(uint32_t edge, double sent, double& edge_free) const
   return edge_free + times_.LatencySeconds();
 }
 
-std::optional<double> TableClock::InputArrival(const v1::Action& action) const {
+std::optional<double> TableClock::ChainArrival(const v1::Action& action) const {
   const uint32_t stage = action.stage();
   switch (action.kind()) {
     case v1::ACTION_KIND_FORWARD:
@@ -100,11 +173,22 @@ std::optional<double> TableClock::InputArrival(const v1::Action& action) const {
   return gradient_arrival_[Index(stage + 1, action.micro_batch())];
 }
 
+std::optional<InputTime> TableClock::InputArrival(const v1::Action& action) const {
+  const std::optional<double> arrival = ChainArrival(action);
+  if (!arrival.has_value()) return std::nullopt;
+  const uint32_t stage = action.stage();
+  const bool is_forward = action.kind() == v1::ACTION_KIND_FORWARD;
+  if (StaysOnWorker(action)) return InputTime{*arrival, stage};
+  const bool is_end = is_forward ? stage == 0 : stage + 1 == table_.num_stages();
+  const uint32_t neighbour = is_forward ? stage - 1 : stage + 1;
+  return skips_.With({*arrival, is_end ? stage : neighbour}, is_forward, stage, action.micro_batch());
+}
+
 void TableClock::Finish(const v1::Action& action, double end) {
-  // Nothing of these leaves the worker.
-  if (action.kind() == v1::ACTION_KIND_BACKWARD_WEIGHT || action.kind() == v1::ACTION_KIND_RECOMPUTE) return;
+  if (StaysOnWorker(action)) return;
   const uint32_t stage = action.stage();
   const size_t index = Index(stage, action.micro_batch());
+  skips_.Send(action.kind() == v1::ACTION_KIND_FORWARD, stage, action.micro_batch(), end);
   if (action.kind() == v1::ACTION_KIND_FORWARD) {
     forward_end_[index] = end;
     if (stage + 1 == table_.num_stages()) return;
@@ -121,10 +205,10 @@ bool TableClock::AdvanceRow(size_t worker, Timeline& timeline) {
   const size_t before = timed.size();
   while (timed.size() < static_cast<size_t>(row.actions_size())) {
     const v1::Action& action = row.actions(static_cast<int>(timed.size()));
-    const std::optional<double> arrival = InputArrival(action);
-    if (!arrival.has_value()) break;
-    const double start = timed.empty() ? *arrival : std::max(*arrival, timed.back().end);
-    timed.push_back({action, start, start + times_.Duration(action)});
+    const std::optional<InputTime> input = InputArrival(action);
+    if (!input.has_value()) break;
+    const double start = timed.empty() ? input->seconds : std::max(input->seconds, timed.back().end);
+    timed.push_back({action, start, start + times_.Duration(action), input->stage});
     Finish(action, timed.back().end);
   }
   return timed.size() > before;

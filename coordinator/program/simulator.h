@@ -14,6 +14,8 @@ struct TimedAction {
   v1::Action action;
   double start = 0;
   double end = 0;
+  // Whose result came last of those that it waited for: its own stage when none crosses a cut.
+  uint32_t input_stage = 0;
 };
 
 struct Timeline {
@@ -32,8 +34,9 @@ struct Timeline {
 // when its F has run; a hop between
 // workers occupies its direction of the edge for `edge_seconds`, one transfer after another, then delays the receiver
 // by `communication_seconds`, and never holds the sender up; a B's gradient leaves when the whole B ends, an I's when
-// the I ends. Workers of stages are those of the rows. Pure. INVALID_ARGUMENT: an action waits for one that never runs,
-// a stage is on two workers or none, or a time is none (CheckTimes).
+// the I ends. What goes over skip edges leaves with them, and takes its time beside them. Workers of stages are those
+// of the rows. Pure. INVALID_ARGUMENT: an action waits for one that never runs, a stage is on two workers or none, or a
+// time is none (CheckTimes).
 absl::StatusOr<Timeline> Simulate(const v1::ComputeTable& table, const ScheduleProblem& problem);
 
 }  // namespace stagecoach

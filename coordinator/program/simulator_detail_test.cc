@@ -157,9 +157,20 @@ v1::ComputeTable TwoWorkers(const std::vector<std::string>& rows) {
   return table;
 }
 
-// Problems of every schedule: uneven stages, hops, occupied edges.
+// Of any stages and times, some slower than the chain.
+std::vector<SkipCost> RandomSkips(uint32_t num_stages, std::mt19937& random) {
+  std::vector<SkipCost> skips;
+  for (uint32_t from = 0; from + 1 < num_stages; ++from) {
+    const uint32_t to = from + 1 + static_cast<uint32_t>(random() % (num_stages - from - 1));
+    if (random() % 2 == 0) skips.push_back({from, to, static_cast<double>(random() % 9), random() % 2 == 0});
+  }
+  return skips;
+}
+
+// Problems of every schedule: uneven stages, hops, occupied edges, skip edges.
 std::vector<Timeline> RandomTimelines() {
   std::mt19937 random(11);
+  std::mt19937 skip_random(12);
   std::uniform_real_distribution<double> seconds(0.1, 4);
   std::vector<Timeline> timelines;
   for (uint32_t trial = 0; trial < 120; ++trial) {
@@ -175,6 +186,7 @@ std::vector<Timeline> RandomTimelines() {
       }
       if (trial % 3 > 0) problem.communication_seconds = seconds(random) / 4;
       if (trial % 3 > 1) problem.edge_seconds.assign(num_stages - 1, seconds(random) / 3);
+      if (trial % 5 > 2) problem.skip_edges = RandomSkips(num_stages, skip_random);
       timelines.push_back(Time(schedule->name(), problem));
     }
   }

@@ -25,13 +25,17 @@ class StageTimes {
   double Duration(const v1::Action& action) const;
 
   // Stages of one worker hand over at once.
-  bool IsHop(uint32_t edge) const { return worker_of_stage_[edge] != worker_of_stage_[edge + 1]; }
+  bool IsHop(uint32_t edge) const { return AreApart(edge, edge + 1); }
+  bool AreApart(uint32_t stage, uint32_t other_stage) const {
+    return worker_of_stage_[stage] != worker_of_stage_[other_stage];
+  }
   // For how long a transfer occupies its direction of the edge.
   double EdgeSeconds(uint32_t edge) const {
     return problem_.edge_seconds.empty() || !IsHop(edge) ? 0 : problem_.edge_seconds[edge];
   }
   // After that, until the receiver of another worker has it.
   double LatencySeconds() const { return problem_.communication_seconds; }
+  const std::vector<SkipCost>& skip_edges() const { return problem_.skip_edges; }
   double HopSeconds(uint32_t edge) const { return IsHop(edge) ? EdgeSeconds(edge) + LatencySeconds() : 0; }
 
  private:

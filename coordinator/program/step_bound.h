@@ -10,7 +10,8 @@ namespace stagecoach {
 //  - each worker's work, with the way of the first micro-batch to it and of the last one from it to where it ends;
 //  - what each direction of an edge carries, one transfer after another, with the way of the first one to it and of the
 //    last one from it.
-// Memory is not limited. (AutoBound, which knows the order within a stage and the memory, is tighter and slower.) Pure.
+// Skip edges are left out: they only let actions wait for longer. Memory is not limited. (AutoBound, which knows the
+// order within a stage and the memory, is tighter and slower.) Pure.
 double StepBound(const v1::ComputeTable& table, const StageTimes& times);
 
 }  // namespace stagecoach

@@ -34,7 +34,8 @@ struct Pipeline {
   uint32_t num_stages() const { return problem.num_workers * problem.num_chunks; }
 };
 
-// Some stages in front without a backward, some above them without a W; backwards whole, apart, or some of each.
+// Some stages in front without a backward, some above them without a W; backwards whole, apart, or some of each; now
+// and then skip edges, which the bound leaves out.
 Pipeline RandomPipeline(std::mt19937& random) {
   const auto below = [&](uint32_t end) { return static_cast<uint32_t>(random() % end); };
   Pipeline pipeline;
@@ -58,6 +59,11 @@ Pipeline RandomPipeline(std::mt19937& random) {
       pipeline.actions.push_back(MakeAction(is_whole ? kB : kI, stage, i));
       if (has_weight && !is_whole) pipeline.actions.push_back(MakeAction(kW, stage, i));
     }
+  }
+  for (uint32_t i = below(2) * below(3); i > 0 && num_stages > 1; --i) {
+    const uint32_t from = below(num_stages - 1);
+    const uint32_t to = from + 1 + below(num_stages - from - 1);
+    problem.skip_edges.push_back({from, to, 1.0 * below(4), from >= lowest && below(3) > 0});
   }
   return pipeline;
 }

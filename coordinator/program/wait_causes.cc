@@ -28,20 +28,12 @@ class Makers {
     }
   }
 
-  // What makes the tensor that crosses a cut into this action; nothing: none does.
-  std::optional<ActionPlace> InputOf(const v1::Action& action) const {
-    const uint32_t stage = action.stage();
-    switch (action.kind()) {
-      case v1::ACTION_KIND_FORWARD:
-        if (stage == 0) return std::nullopt;
-        return forward_[Index(stage - 1, action.micro_batch())];
-      case v1::ACTION_KIND_BACKWARD:
-      case v1::ACTION_KIND_BACKWARD_INPUT:
-        if (stage + 1 == num_stages_) return std::nullopt;
-        return input_gradient_[Index(stage + 1, action.micro_batch())];
-      default:
-        return std::nullopt;
-    }
+  // What makes the last of the tensors that cross cuts into this action; nothing: none does.
+  std::optional<ActionPlace> InputOf(const TimedAction& timed) const {
+    const v1::Action& action = timed.action;
+    if (timed.input_stage == action.stage()) return std::nullopt;
+    const auto& makers = action.kind() == v1::ACTION_KIND_FORWARD ? forward_ : input_gradient_;
+    return makers[Index(timed.input_stage, action.micro_batch())];
   }
 
  private:
@@ -67,7 +59,7 @@ std::vector<std::vector<StartCause>> StartCauses(const Timeline& timeline) {
     for (size_t index = 0; index < row.size(); ++index) {
       StartCause cause;
       if (index > 0) cause = {.cause = WaitCause::kOrder, .after = ActionPlace{worker, index - 1}};
-      const std::optional<ActionPlace> input = makers.InputOf(row[index].action);
+      const std::optional<ActionPlace> input = makers.InputOf(row[index]);
       if (input.has_value() && input->worker != worker && (index == 0 || row[index].start > row[index - 1].end)) {
         const double hop_seconds = row[index].start - At(timeline, *input).end;
         cause = {.cause = WaitCause::kInput, .after = input, .hop_seconds = hop_seconds};

@@ -19,7 +19,7 @@ struct ActionPlace {
 enum class WaitCause {
   kStart,  // nothing: it is the first of its worker and its input is there from the beginning
   kOrder,  // its worker was busy with the action before it
-  kInput,  // its input came from another worker after its own worker was free
+  kInput,  // its input, the last that came, is of another worker, and came after its own worker was free
 };
 
 // Why an action did not start earlier.

@@ -38,8 +38,9 @@ struct AutoResult {
 // Minimises problem.objective within problem.memory_limit. Starts from every hand-made schedule with as many chunks,
 // then searches keys of a list scheduler (AutoKeySearch) and the rows (AutoRowSearch); with two chunks in both
 // placements, or in that of the options. Never worse than the best hand-made schedule that respects the limits and is
-// placed so. Deterministic. INVALID_ARGUMENT: as CheckProblem; a worker that may not hold one micro-batch; or a V of
-// another number of chunks than two.
+// placed so, by times that leave skip edges out: who has some compares what Simulate says. Deterministic.
+// INVALID_ARGUMENT: as CheckProblem; a worker that may not hold one micro-batch; or a V of another number of chunks
+// than two.
 absl::StatusOr<AutoResult> SearchSchedule(const ScheduleProblem& problem, const AutoOptions& options = {});
 
 // The table of SearchSchedule.

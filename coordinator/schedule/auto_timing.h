@@ -14,7 +14,8 @@ struct AutoCost {
   double mean = 0;   // of all workers
 };
 
-// Start and end times of rows, as coordinator/program/simulator.h defines them, to the bit.
+// Start and end times of rows, as coordinator/program/simulator.h defines them, to the bit, for a problem without skip
+// edges.
 class AutoTiming {
  public:
   explicit AutoTiming(const AutoGraph& graph);

@@ -18,6 +18,17 @@ absl::Status CheckTime(absl::string_view what, size_t index, double seconds) {
       absl::StrCat(what, " ", index, " is ", seconds, "; times are from 0 to ", kMaxSeconds));
 }
 
+absl::Status CheckSkipEdge(const SkipCost& skip, uint32_t num_stages) {
+  const std::string name = absl::StrCat("the skip edge from stage ", skip.from_stage, " to stage ", skip.to_stage);
+  if (skip.from_stage >= skip.to_stage || skip.to_stage >= num_stages) {
+    return absl::InvalidArgumentError(
+        absl::StrCat(name, " does not lead from one of ", num_stages, " stages to a later one"));
+  }
+  if (IsTime(skip.seconds)) return absl::OkStatus();
+  return absl::InvalidArgumentError(
+      absl::StrCat("the transfer on ", name, " is ", skip.seconds, "; times are from 0 to ", kMaxSeconds));
+}
+
 absl::Status CheckLimits(const ScheduleProblem& problem) {
   if (!problem.memory_limit.empty() && problem.memory_limit.size() != problem.num_workers) {
     return absl::InvalidArgumentError(absl::StrCat("memory limits of ", problem.memory_limit.size(), " workers for ",
@@ -84,6 +95,9 @@ absl::Status CheckTimes(const ScheduleProblem& problem, uint32_t num_stages) {
   }
   for (size_t edge = 0; edge < edges.size(); ++edge) {
     STAGECOACH_RETURN_IF_ERROR(CheckTime("the transfer from stage", edge, edges[edge]));
+  }
+  for (const SkipCost& skip : problem.skip_edges) {
+    STAGECOACH_RETURN_IF_ERROR(CheckSkipEdge(skip, num_stages));
   }
   if (IsTime(problem.communication_seconds)) return absl::OkStatus();
   return absl::InvalidArgumentError(

@@ -22,7 +22,8 @@ inline constexpr double kMaxSeconds = 1e100;
 // INVALID_ARGUMENT when `schedule` can make no table for the problem; names the value that is wrong and its index.
 absl::Status CheckProblem(const ScheduleProblem& problem, const Schedule& schedule);
 
-// The times of the problem alone: as many as there are stages and edges, none negative, infinite or not a number.
+// The times of the problem alone: as many as there are stages and edges, none negative, infinite or not a number, and
+// skip edges that lead from a stage to a later one.
 absl::Status CheckTimes(const ScheduleProblem& problem, uint32_t num_stages);
 
 // A table with an empty row for each worker.

@@ -20,6 +20,17 @@ struct StageCost {
   double recompute = 1;  // of R, in tables that have one
 };
 
+// The skip edge between two stages (common/skip_connections.h): F of the upper one waits for F of the lower one, and I
+// or B of the lower one for that of the upper one where a gradient goes back. The chain of stages between them demands
+// the same order of actions, only without this transfer's time: every order that runs without skip edges runs with
+// them, so that schedules and searches need not know of any.
+struct SkipCost {
+  uint32_t from_stage = 0;
+  uint32_t to_stage = 0;  // above it
+  double seconds = 0;     // as ScheduleProblem::edge_seconds, of either direction
+  bool has_gradient = false;
+};
+
 // What a schedule is to be good at; hand-made schedules have one table for both.
 enum class Objective {
   kSpan,    // the step: first start to last end over all workers
@@ -36,6 +47,8 @@ struct ScheduleProblem {
   // For how long one transfer between stages s and s + 1, of either direction, occupies that direction of the edge
   // (bytes / bandwidth); the transfers of a direction go one after another. Not used between stages of one worker.
   std::vector<double> edge_seconds = {};  // [num_workers * num_chunks - 1]; empty: 0
+  // Each has directions of its own, beside the edges of the chain. Only Simulate looks at them.
+  std::vector<SkipCost> skip_edges = {};
   // Micro-batches on one full stage (1 / num_workers of the model), each held in full until its W. Hand-made schedules
   // do not read it: compare with Timeline::peak_activations.
   std::vector<double> memory_limit = {};  // [num_workers]; empty: none

@@ -1,7 +1,9 @@
 #include "coordinator/schedule/schedule.h"
 
+#include <cstdint>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "coordinator/schedule/compute_csv.h"
@@ -102,6 +104,15 @@ TEST(ScheduleTest, RejectsNumbersThatAreNoTimesByNameAndIndex) {
   problem.edge_seconds = {0, kNan};
   EXPECT_THAT(MessageOf(problem), HasSubstr("the transfer from stage 1 is nan"));
   problem.edge_seconds.clear();
+  for (const double wrong : {kNan, kInfinity, -1.0}) {
+    problem.skip_edges = {{.from_stage = 0, .to_stage = 1}, {.from_stage = 0, .to_stage = 2, .seconds = wrong}};
+    EXPECT_THAT(MessageOf(problem), HasSubstr("the transfer on the skip edge from stage 0 to stage 2 is "));
+  }
+  for (const auto& [from, to] : {std::pair(1u, 1u), std::pair(2u, 0u), std::pair(1u, 3u), std::pair(UINT32_MAX, 1u)}) {
+    problem.skip_edges = {{.from_stage = from, .to_stage = to}};
+    EXPECT_THAT(MessageOf(problem), HasSubstr("does not lead from one of 3 stages to a later one"));
+  }
+  problem.skip_edges.clear();
   problem.communication_seconds = -1;
   EXPECT_THAT(MessageOf(problem), HasSubstr("the latency of a hop is -1"));
   problem.communication_seconds = 1e300;
