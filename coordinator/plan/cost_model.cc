@@ -116,7 +116,8 @@ PartitionProblem PartitionProblemOf(const v1::ModelGraph& graph, const std::vect
   PartitionProblem problem{.layers = LayerLoadsOf(graph, state),
                            .workers = {},
                            .load_bytes = LoadBytesOf(graph),
-                           .tie = TiedLayersOf(graph, state)};
+                           .tie = TiedLayersOf(graph, state),
+                           .skips = SkipLoadsOf(graph)};
   for (size_t layer = 0; layer < seconds.size(); ++layer) {
     problem.layers[layer].forward_seconds = seconds[layer].forward;
     problem.layers[layer].backward_input_seconds = seconds[layer].backward_input;

@@ -3,6 +3,7 @@
 #include "absl/status/statusor.h"
 #include "common/frozen_layers.h"
 #include "common/memory_layout.h"
+#include "common/skip_connections.h"
 #include "coordinator/program/slot_sizes.h"
 #include "coordinator/program/tied_tensor.h"
 
@@ -41,6 +42,18 @@ std::optional<TiedLayers> TiedLayersOf(const v1::ModelGraph& graph, const StateO
                     .together_bytes = elements * (kParameterBytes + moment_bytes),
                     // One slot to send its accumulator from, one to receive the other's.
                     .apart_bytes = (*tied)->is_trained ? 2 * AlignUp((*tied)->bytes) : 0};
+}
+
+std::vector<SkipLoad> SkipLoadsOf(const v1::ModelGraph& graph) {
+  std::vector<SkipLoad> loads;
+  for (const v1::SkipConnection& connection : graph.skip_connections()) {
+    const v1::LayerCost& cost = graph.layers(static_cast<int>(connection.from_layer())).cost();
+    loads.push_back({.from_layer = connection.from_layer(),
+                     .to_layer = connection.to_layer(),
+                     .bytes = AlignUp(cost.output_bytes()),
+                     .has_gradient = HasGradient(graph, connection)});
+  }
+  return loads;
 }
 
 uint64_t LoadBytesOf(const v1::ModelGraph& graph) { return SlotSizesOf(graph, {0, 0}, false).load; }

@@ -17,6 +17,9 @@ std::vector<LayerLoad> LayerLoadsOf(const v1::ModelGraph& graph, const StateOpti
 // The tied tensor of a graph, if it has one (an ill-formed tie counts as none: lowering refuses it).
 std::optional<TiedLayers> TiedLayersOf(const v1::ModelGraph& graph, const StateOptions& state);
 
+// The tensors of its skip connections, padded as the slots of a stage are.
+std::vector<SkipLoad> SkipLoadsOf(const v1::ModelGraph& graph);
+
 // Of one load slot: tokens and labels of a micro-batch.
 uint64_t LoadBytesOf(const v1::ModelGraph& graph);
 

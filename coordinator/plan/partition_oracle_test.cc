@@ -23,6 +23,20 @@ struct StageLoad {
   bool holds_block = false;
 };
 
+// What the skips that start or end in a stage need.
+void AddSkips(const PartitionProblem& problem, size_t stage, LayerRange range, StageLoad& load) {
+  const uint64_t num_micro_batches = problem.num_micro_batches;
+  for (const SkipLoad& skip : problem.skips) {
+    const bool starts = range.first <= skip.from_layer && skip.from_layer <= range.last;
+    const bool ends = range.first <= skip.to_layer && skip.to_layer <= range.last;
+    if (starts && ends) load.scratch += skip.bytes;
+    if (starts == ends) continue;
+    const uint64_t activations = starts ? 2 : std::min<uint64_t>(num_micro_batches, stage + 2);
+    const uint64_t gradients = ends ? 2 : std::min<uint64_t>(num_micro_batches, problem.num_stages() - 1 - stage + 2);
+    load.bytes += skip.bytes * (activations + (skip.has_gradient ? gradients : 0));
+  }
+}
+
 // When the layers of `recomputed`, a bit for each, are recomputed.
 StageLoad LoadOf(const PartitionProblem& problem, size_t stage, LayerRange range, uint32_t recomputed) {
   const StageSlotCounts slots = problem.slots[stage];
@@ -49,6 +63,7 @@ StageLoad LoadOf(const PartitionProblem& problem, size_t stage, LayerRange range
   const bool later = problem.tie.has_value() && holds(problem.tie->later_layer);
   if (owner && later) load.bytes -= problem.tie->together_bytes;
   if (owner != later) load.bytes += problem.tie->apart_bytes;
+  AddSkips(problem, stage, range, load);
   return load;
 }
 
@@ -150,11 +165,21 @@ class RandomProblems {
           .owner_layer = 0, .later_layer = static_cast<uint32_t>(n - 1), .together_bytes = 0, .apart_bytes = Below(6)};
       problem.tie->together_bytes = Below(static_cast<uint32_t>(problem.layers.back().state_bytes) + 1);
     }
+    if (Below(2) == 0) AddSkips(problem);
     return problem;
   }
 
  private:
   uint32_t Below(uint32_t bound) { return static_cast<uint32_t>(random_() % bound); }
+
+  void AddSkips(PartitionProblem& problem) {
+    problem.num_micro_batches = 1 + Below(6);
+    const auto num_layers = static_cast<uint32_t>(problem.layers.size());
+    for (uint32_t from = 0; from + 2 < num_layers; ++from) {
+      if (Below(3) != 0) continue;
+      problem.skips.push_back({from, from + 2 + Below(num_layers - from - 2), Below(5), Below(3) != 0});
+    }
+  }
 
   void AddWorker(PartitionProblem& problem) {
     WorkerCapacity worker;

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/status_macros.h"
+#include "coordinator/plan/slot_counts.h"
 
 namespace stagecoach {
 namespace {
@@ -51,6 +52,18 @@ absl::Status CheckTimes(const PartitionProblem& problem) {
   return absl::OkStatus();
 }
 
+absl::Status CheckSkips(const PartitionProblem& problem) {
+  for (size_t i = 0; i < problem.skips.size(); ++i) {
+    const SkipLoad& skip = problem.skips[i];
+    const bool is_ascending = i == 0 || problem.skips[i - 1].from_layer <= skip.from_layer;
+    if (is_ascending && skip.from_layer < skip.to_layer && skip.to_layer < problem.layers.size()) continue;
+    return absl::InvalidArgumentError(absl::StrCat("skip ", i, " leads from layer ", skip.from_layer, " to layer ",
+                                                   skip.to_layer, " of ", problem.layers.size(),
+                                                   ", or is not in order"));
+  }
+  return absl::OkStatus();
+}
+
 double MostBytes(const PartitionProblem& problem) {
   StageSlotCounts most;
   for (const StageSlotCounts& slots : problem.slots) {
@@ -69,6 +82,9 @@ double MostBytes(const PartitionProblem& problem) {
              2 * static_cast<double>(layer.boundary_bytes) * most.transfers_before +
              static_cast<double>(layer.scratch_bytes);
   }
+  // At both ends, in both directions.
+  const double skip_slots = 2.0 * kTransferSlots + 2.0 * problem.num_micro_batches;
+  for (const SkipLoad& skip : problem.skips) bytes += static_cast<double>(skip.bytes) * (1 + skip_slots);
   if (problem.tie.has_value()) {
     bytes += static_cast<double>(problem.tie->together_bytes) + static_cast<double>(problem.tie->apart_bytes);
   }
@@ -92,6 +108,7 @@ absl::Status CheckPartitionProblem(const PartitionProblem& problem) {
         absl::StrCat("a V has two stages on each worker, not ", problem.num_chunks, " of them"));
   }
   STAGECOACH_RETURN_IF_ERROR(CheckTimes(problem));
+  STAGECOACH_RETURN_IF_ERROR(CheckSkips(problem));
   if (MostBytes(problem) <= kMaxBytes) return absl::OkStatus();
   return absl::InvalidArgumentError(absl::StrCat("the layers need ", MostBytes(problem),
                                                  " bytes, more than any memory has: make the model, the "

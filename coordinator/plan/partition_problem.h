@@ -66,6 +66,14 @@ struct TiedLayers {
   uint64_t apart_bytes = 0;     // what a stage that holds one of them needs more, to exchange gradients
 };
 
+// The tensor of a connection that leads from one layer past others to another.
+struct SkipLoad {
+  uint32_t from_layer = 0;
+  uint32_t to_layer = 0;
+  uint64_t bytes = 0;  // of a full micro-batch
+  bool has_gradient = true;
+};
+
 // A model to cut into num_workers x num_chunks stages.
 struct PartitionProblem {
   std::vector<LayerLoad> layers;
@@ -75,6 +83,8 @@ struct PartitionProblem {
   std::vector<StageSlotCounts> slots = {};  // [num_workers x num_chunks]; empty: micro-batches need no memory
   uint64_t load_bytes = 0;
   std::optional<TiedLayers> tie = {};
+  std::vector<SkipLoad> skips = {};  // ascending by from_layer
+  uint32_t num_micro_batches = 0;    // of a step, as far as skips go: the slots say the rest
 
   size_t num_stages() const { return workers.size() * num_chunks; }
 };
@@ -82,7 +92,8 @@ struct PartitionProblem {
 inline constexpr size_t kMaxPartitionedLayers = 10000;
 
 // INVALID_ARGUMENT: no stage, more stages than blocks or than one for each layer, counts of other lengths, times or
-// speeds that are none, bytes that no memory has; the message has the numbers.
+// speeds that are none, skips of layers that there are not or out of order, bytes that no memory has; the message has
+// the numbers.
 absl::Status CheckPartitionProblem(const PartitionProblem& problem);
 
 }  // namespace stagecoach

@@ -351,6 +351,7 @@ absl::StatusOr<PartitionProblem> ProblemForSchedule(const CutRequest& request, c
   STAGECOACH_ASSIGN_OR_RETURN(const v1::ComputeTable table,
                               option.schedule->Build(WithoutTimes(request, option.num_chunks)));
   problem.slots = SlotCountsOf(table);
+  problem.num_micro_batches = request.num_micro_batches;
   return problem;
 }
 

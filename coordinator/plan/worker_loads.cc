@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "common/check.h"
+#include "coordinator/plan/slot_counts.h"
 
 namespace stagecoach {
 namespace {
@@ -70,11 +71,36 @@ WorkerLoads::WorkerLoads(const PartitionProblem& problem)
     bytes_before_[i + 1] = bytes;
     scratch_[0].push_back(layer.scratch_bytes);
   }
+  AddSkips();
   for (size_t length = 2; length <= problem.layers.size(); length *= 2) {
     const std::vector<uint64_t>& halves = scratch_.back();
     std::vector<uint64_t> largest(problem.layers.size() - length + 1);
     for (size_t i = 0; i < largest.size(); ++i) largest[i] = std::max(halves[i], halves[i + length / 2]);
     scratch_.push_back(std::move(largest));
+  }
+}
+
+void WorkerLoads::AddSkips() {
+  if (problem_.skips.empty()) return;
+  skips_before_.resize(num_layers() + 1);
+  for (const SkipLoad& skip : problem_.skips) {
+    SkipSums& start = skips_before_[skip.from_layer + 1];
+    SkipSums& end = skips_before_[skip.to_layer + 1];
+    ++start.num_starts;
+    start.starts += skip.bytes;
+    end.ends += skip.bytes;
+    if (!skip.has_gradient) continue;
+    start.gradient_starts += skip.bytes;
+    end.gradient_ends += skip.bytes;
+  }
+  for (uint32_t layer = 0; layer < num_layers(); ++layer) {
+    const SkipSums& before = skips_before_[layer];
+    SkipSums& sums = skips_before_[layer + 1];
+    sums.num_starts += before.num_starts;
+    sums.starts += before.starts;
+    sums.ends += before.ends;
+    sums.gradient_starts += before.gradient_starts;
+    sums.gradient_ends += before.gradient_ends;
   }
 }
 
@@ -148,7 +174,41 @@ uint64_t WorkerLoads::TransferBytes(uint32_t stage, LayerSpan span) const {
   uint64_t bytes = 0;
   if (span.first > 0) bytes += Micro(slots.transfers_before, problem_.layers[span.first - 1].boundary_bytes);
   if (span.end < num_layers()) bytes += Micro(slots.transfers_behind, problem_.layers[span.end - 1].boundary_bytes);
+  return bytes + SkipTransferBytes(stage, span);
+}
+
+// Of the sums of all that start and end in the span, what stays in it is taken off.
+WorkerLoads::SkipBytes WorkerLoads::SkipBytesOf(LayerSpan span) const {
+  if (skips_before_.empty()) return {};
+  const SkipSums& before = skips_before_[span.first];
+  const SkipSums& end = skips_before_[span.end];
+  SkipBytes bytes{.sent = end.starts - before.starts,
+                  .received = end.ends - before.ends,
+                  .sent_gradients = end.gradient_ends - before.gradient_ends,
+                  .received_gradients = end.gradient_starts - before.gradient_starts};
+  for (uint32_t i = before.num_starts; i < end.num_starts; ++i) {
+    const SkipLoad& skip = problem_.skips[i];
+    if (skip.to_layer >= span.end) continue;
+    bytes.within += skip.bytes;
+    bytes.sent -= skip.bytes;
+    bytes.received -= skip.bytes;
+    if (!skip.has_gradient) continue;
+    bytes.sent_gradients -= skip.bytes;
+    bytes.received_gradients -= skip.bytes;
+  }
   return bytes;
+}
+
+// A guess: exact numbers are lowering's. A tensor that has come waits while its micro-batch goes through the stages
+// between: one is in each stage before this one (of gradients: behind it), and some are under way.
+uint64_t WorkerLoads::SkipTransferBytes(uint32_t stage, LayerSpan span) const {
+  if (skips_before_.empty() || problem_.slots.empty()) return 0;
+  const SkipBytes bytes = SkipBytesOf(span);
+  const auto num_last = static_cast<uint32_t>(problem_.num_stages()) - 1;
+  const uint32_t received = std::min(problem_.num_micro_batches, stage + kTransferSlots);
+  const uint32_t received_gradients = std::min(problem_.num_micro_batches, num_last - stage + kTransferSlots);
+  return Micro(received, bytes.received) + Micro(received_gradients, bytes.received_gradients) +
+         Micro(kTransferSlots, bytes.sent + bytes.sent_gradients);
 }
 
 uint64_t WorkerLoads::FreeableBytes(uint32_t stage, LayerSpan span) const {
@@ -176,7 +236,7 @@ WorkerLoads::Memory WorkerLoads::MemoryOf(uint32_t rank, std::span<const LayerSp
     memory.needed_bytes += StageBytes(stage, spans[chunk]) + TransferBytes(stage, spans[chunk]);
     memory.needed_bytes += static_cast<uint64_t>(TieBytes(spans[chunk]));
     memory.freeable_bytes += FreeableBytes(stage, spans[chunk]);
-    scratch = std::max(scratch, Scratch(spans[chunk]));
+    scratch = std::max(scratch, Scratch(spans[chunk]) + SkipBytesOf(spans[chunk]).within);
   }
   memory.needed_bytes += scratch;
   return memory;

@@ -75,11 +75,26 @@ class WorkerLoads {
     uint64_t freeable_saved = 0, freeable_shared = 0;  // of layers that can be recomputed
     uint64_t remade_saved = 0, remade_shared = 0;      // of layers that always are
   };
+  // Likewise of the skips that start, and that end, at these layers: their tensors of one micro-batch.
+  struct SkipSums {
+    uint32_t num_starts = 0;
+    uint64_t starts = 0, ends = 0;
+    uint64_t gradient_starts = 0, gradient_ends = 0;  // of those with a gradient
+  };
+  // Of a stage's tensors of one micro-batch.
+  struct SkipBytes {
+    uint64_t sent = 0, received = 0;  // to later stages, and from those before
+    uint64_t sent_gradients = 0, received_gradients = 0;
+    uint64_t within = 0;
+  };
   StageSlotCounts SlotsOf(uint32_t stage) const {
     return problem_.slots.empty() ? StageSlotCounts{} : problem_.slots[stage];
   }
   uint64_t StageBytes(uint32_t stage, LayerSpan span) const;
   uint64_t TransferBytes(uint32_t stage, LayerSpan span) const;
+  void AddSkips();
+  SkipBytes SkipBytesOf(LayerSpan span) const;
+  uint64_t SkipTransferBytes(uint32_t stage, LayerSpan span) const;
   uint64_t FreeableBytes(uint32_t stage, LayerSpan span) const;
   uint64_t Scratch(LayerSpan span) const;
   int64_t TieBytes(LayerSpan span) const;
@@ -92,6 +107,7 @@ class WorkerLoads {
   std::vector<uint64_t> recompute_ticks_before_;
   std::vector<uint32_t> blocks_before_;
   std::vector<Bytes> bytes_before_;
+  std::vector<SkipSums> skips_before_;          // empty: there is no skip
   std::vector<std::vector<uint64_t>> scratch_;  // [k][i]: the largest of layers [i, i + 2^k)
 };
 
