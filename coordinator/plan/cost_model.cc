@@ -8,7 +8,9 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/frozen_layers.h"
+#include "common/memory_layout.h"
 #include "common/quoted.h"
+#include "common/skip_connections.h"
 #include "common/snapshots.h"
 #include "coordinator/plan/layer_loads.h"
 #include "coordinator/program/tied_tensor.h"
@@ -157,6 +159,34 @@ std::vector<StageCost> StageCosts(const PartitionProblem& problem, const Partiti
     const double speed = problem.workers[RankOf(problem, stage)].speed;
     costs.push_back(
         {cost.forward / speed, cost.backward_input / speed, cost.backward_weight / speed, cost.recompute / speed});
+  }
+  return costs;
+}
+
+std::vector<SkipCost> SkipCosts(const v1::ModelGraph& graph, const StagePartition& stages, double bytes_per_second) {
+  std::vector<SkipCost> costs;
+  if (graph.skip_connections().empty()) return costs;
+  v1::Plan plan;
+  for (const LayerRange& stage : stages) {
+    v1::StagePlan& added = *plan.add_stages();
+    added.set_first_layer(stage.first);
+    added.set_last_layer(stage.last);
+  }
+  for (const SkipEdge& edge : SkipEdgesOf(graph, plan, /*trains=*/true)) {
+    if (edge.is_gradient) {
+      // Activations come before gradients. Where only some of the connections have one, a transfer is less.
+      const auto down = std::find_if(costs.begin(), costs.end(), [&edge](const SkipCost& cost) {
+        return cost.from_stage == edge.to_stage && cost.to_stage == edge.from_stage;
+      });
+      down->has_gradient = true;
+      continue;
+    }
+    uint64_t bytes = 0;
+    for (const uint32_t index : edge.connections) {
+      const uint32_t from_layer = graph.skip_connections(static_cast<int>(index)).from_layer();
+      bytes += AlignUp(graph.layers(static_cast<int>(from_layer)).cost().output_bytes());
+    }
+    costs.push_back({edge.from_stage, edge.to_stage, static_cast<double>(bytes) / bytes_per_second, false});
   }
   return costs;
 }

@@ -2,8 +2,13 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
 
 namespace stagecoach {
 namespace {
@@ -100,6 +105,47 @@ TEST_F(CostModelTest, CostsOfOneOtherMicroBatchSizeSayNothingAndOfTwoTheyDo) {
   costs_.Add(LayerShape(graph_.layers(0), 8), 8, {4, 8, 10});
   worker_.measured = std::make_shared<const LayerCosts>(costs_);
   EXPECT_EQ(KnownSeconds(graph_, worker_).layers[0], (LayerSeconds{3, 6, 8}));
+}
+
+v1::ModelGraph GraphWithSkips(const std::vector<std::pair<uint32_t, uint32_t>>& connections) {
+  v1::ModelGraph graph;
+  for (int layer = 0; layer < 8; ++layer) {
+    AddLayer(graph, v1::LAYER_KIND_TRANSFORMER_BLOCK, 1).mutable_cost()->set_output_bytes(1000);
+  }
+  for (const auto& [from, to] : connections) {
+    v1::SkipConnection& connection = *graph.add_skip_connections();
+    connection.set_from_layer(from);
+    connection.set_to_layer(to);
+  }
+  return graph;
+}
+
+std::string TextOf(const std::vector<SkipCost>& costs) {
+  std::string text;
+  for (const SkipCost& cost : costs) {
+    absl::StrAppend(&text, cost.from_stage, ">", cost.to_stage, " ", cost.seconds, cost.has_gradient ? " and back" : "",
+                    "; ");
+  }
+  return text;
+}
+
+const StagePartition kPairs = {{0, 1}, {2, 3}, {4, 5}, {6, 7}};
+
+TEST(SkipCostsTest, ConnectionsBetweenTwoStagesShareATransfer) {
+  EXPECT_EQ(TextOf(SkipCosts(GraphWithSkips({}), kPairs, 1024)), "");
+  // 1000 bytes are padded to 1024; 4 to 6 is beside the edge of the chain.
+  EXPECT_EQ(TextOf(SkipCosts(GraphWithSkips({{0, 7}, {1, 6}, {2, 5}, {4, 6}}), kPairs, 1024)),
+            "0>3 2 and back; 1>2 1 and back; 2>3 1 and back; ");
+  EXPECT_EQ(TextOf(SkipCosts(GraphWithSkips({{0, 7}, {2, 5}}), {{0, 6}, {7, 7}}, 512)), "0>1 2 and back; ");
+  EXPECT_EQ(TextOf(SkipCosts(GraphWithSkips({{0, 7}, {2, 5}}), {{0, 7}}, 1024)), "");
+}
+
+TEST(SkipCostsTest, BelowAllThatIsTrainedThereIsNoGradient) {
+  v1::ModelGraph graph = GraphWithSkips({{0, 7}, {1, 6}, {2, 5}});
+  graph.mutable_layers(0)->set_frozen(true);
+  EXPECT_EQ(TextOf(SkipCosts(graph, kPairs, 1024)), "0>3 2 and back; 1>2 1 and back; ");
+  graph.mutable_layers(1)->set_frozen(true);
+  EXPECT_EQ(TextOf(SkipCosts(graph, kPairs, 1024)), "0>3 2; 1>2 1 and back; ");
 }
 
 }  // namespace

@@ -86,6 +86,7 @@ class Advisor {
     ScheduleProblem problem = problem_;
     const Partition partition = WithStages(job_.cut.partition, moved);
     problem.cost_of_stage = StageCosts(job_.cut.problem, partition);
+    problem.skip_edges = SkipCosts(job_.graph, moved, job_.cut.hop_bytes_per_second);
     const absl::StatusOr<v1::ComputeTable> table = TableOfMoved(problem, partition);
     if (!table.ok()) {
       advice.some_moves_unknown = true;

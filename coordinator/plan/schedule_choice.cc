@@ -43,6 +43,7 @@ ScheduleProblem WithTimes(const CutRequest& request, uint32_t num_chunks, const 
     const uint64_t bytes = problem.layers[stages[stage].last].boundary_bytes;
     timed.edge_seconds.push_back(static_cast<double>(bytes) / worker.hop_bytes_per_second);
   }
+  timed.skip_edges = SkipCosts(request.graph, stages, worker.hop_bytes_per_second);
   return timed;
 }
 
@@ -88,6 +89,7 @@ absl::StatusOr<ScheduledCut> CutFromSlots(const CutRequest& request, const Sched
                                           PartitionProblem problem, CandidatePartitions& partitions) {
   ScheduledCut cut;
   cut.problem = std::move(problem);
+  cut.hop_bytes_per_second = request.workers.front().hop_bytes_per_second;
   for (int i = 0; i < kMaxCuts; ++i) {
     STAGECOACH_ASSIGN_OR_RETURN(cut.partition, partitions.Best(cut.problem));
     cut.schedule_problem = WithTimes(request, option.num_chunks, cut.problem, cut.partition);
@@ -131,7 +133,8 @@ absl::StatusOr<ScheduledCut> Cut(const CutRequest& request, const ScheduleOption
   return CutFromSlots(request, option, std::move(problem), partitions);
 }
 
-// The same stages in an order that is searched for their times.
+// The same stages in an order that is searched for their times. The search leaves skip edges out and Simulate does not:
+// what it finds shorter may be longer, and whoever chooses compares.
 absl::StatusOr<ScheduledCut> WithSearchedOrder(const CutRequest& request, const ScheduleOption& option,
                                                const ScheduledCut& cut) {
   ScheduledCut searched = cut;

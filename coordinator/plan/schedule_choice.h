@@ -47,6 +47,7 @@ struct ScheduledCut {
   v1::ComputeTable table;
   bool is_searched = false;  // the table, which then follows from no schedule's name
   ScheduleProblem schedule_problem;
+  double hop_bytes_per_second = 0;  // by which its transfers are timed
   Timeline timeline;
   double update_seconds = 0;
   uint64_t peak_bytes = 0;  // that the worker with most needs, at most
