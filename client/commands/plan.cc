@@ -16,6 +16,7 @@
 #include "common/frozen_layers.h"
 #include "common/proto_json.h"
 #include "common/size_text.h"
+#include "common/skip_connections.h"
 #include "coordinator/plan/micro_batch_sizes.h"
 #include "coordinator/plan/plan_advice.h"
 #include "coordinator/plan/planner.h"
@@ -113,6 +114,31 @@ void PrintFrozen(const PlannedJob& job) {
   }
 }
 
+std::string CountText(size_t count, const char* what) { return absl::StrCat(count, " ", what, count == 1 ? "" : "s"); }
+
+// Which stages hand tensors past others to which.
+void PrintSkipEdges(const PlannedJob& job) {
+  const std::vector<SkipEdge> edges = SkipEdgesOf(job.graph, job.plan, /*trains=*/true);
+  for (const SkipEdge& edge : edges) {
+    if (edge.is_gradient) continue;
+    uint64_t bytes = 0;
+    for (const uint32_t index : edge.connections) {
+      const uint32_t from_layer = job.graph.skip_connections(static_cast<int>(index)).from_layer();
+      bytes += job.graph.layers(static_cast<int>(from_layer)).cost().output_bytes();
+    }
+    std::string text =
+        absl::StrFormat("stage %d to stage %d: %s, %.2f MiB a micro-batch", edge.from_stage, edge.to_stage,
+                        CountText(edge.connections.size(), "skip connection"), Mebibytes(bytes));
+    const auto back = std::find_if(edges.begin(), edges.end(), [&edge](const SkipEdge& other) {
+      return other.is_gradient && other.from_stage == edge.to_stage && other.to_stage == edge.from_stage;
+    });
+    if (back != edges.end()) absl::StrAppend(&text, ", and ", CountText(back->connections.size(), "gradient"), " back");
+    const uint32_t worker = job.plan.stages(static_cast<int>(edge.from_stage)).worker_rank();
+    const bool is_local = worker == job.plan.stages(static_cast<int>(edge.to_stage)).worker_rank();
+    std::cout << text << (is_local ? absl::StrCat(", within worker ", worker) : "") << "\n";
+  }
+}
+
 void PrintStages(const PlannedJob& job) {
   std::cout << absl::StrFormat("%-5s %-6s %-24s %12s %10s %10s %10s %10s %8s %8s %8s\n", "stage", "worker", "layers",
                                "parameters", "state MiB", "activ MiB", "other MiB", "total MiB", "F ms", "I ms",
@@ -149,6 +175,7 @@ void PrintPlan(const v1::JobSpec& spec, const PlannedJob& job) {
   PrintStages(job);
   PrintRecomputation(plan);
   PrintFrozen(job);
+  PrintSkipEdges(job);
   std::cout << absl::StrFormat(
       "schedule %s, %d micro-batches: step %.3f s (lower bound %.3f s), bubble %.1f%%, slowest stage %.2f x the "
       "mean\n",

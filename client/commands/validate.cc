@@ -50,6 +50,9 @@ void PrintSummary(const v1::JobSpec& spec, const TextCorpus& corpus, const Plann
     std::cout << absl::StrFormat("  frozen       %d layer(s); %d parameters are trained\n",
                                  spec.model().frozen_layers_size(), trained);
   }
+  if (!spec.model().skip_connections().empty()) {
+    std::cout << absl::StrFormat("  skips        %d connection(s) past layers\n", spec.model().skip_connections_size());
+  }
   std::cout << absl::StrFormat("  batch        %d = %d micro-batches x %d samples of %d tokens%s\n",
                                training.global_batch_size(), job.plan.num_micro_batches(), job.graph.micro_batch_size(),
                                training.seq_len(), SizeNote(spec, resumed_size));
