@@ -14,8 +14,9 @@ using testing::Not;
 
 class PlanTest : public CommandLineTest {
  protected:
-  static Result RunPlan(const std::string& recomputation, std::vector<std::string> more = {}) {
-    std::vector<std::string> words = {"plan",      STAGECOACH_SOURCE_DIR "/examples/tiny.yaml",
+  static Result RunPlan(const std::string& recomputation, std::vector<std::string> more = {},
+                        const std::string& example = "tiny") {
+    std::vector<std::string> words = {"plan",      STAGECOACH_SOURCE_DIR "/examples/" + example + ".yaml",
                                       "--workers", "2",
                                       "--set",     "parallelism.schedule=1f1b",
                                       "--set",     "parallelism.partition=even",
@@ -35,6 +36,22 @@ TEST_F(PlanTest, SaysWhichLayersAStageRecomputes) {
   EXPECT_EQ(plan["stages"][0]["recomputed_layers"], Json::parse("[1, 2, 3, 4, 5, 6, 7, 8]"));
   EXPECT_GT(plan["stages"][0]["recompute_seconds"].get<double>(), 0);
   EXPECT_EQ(RunPlan("gradients").code, 2);
+}
+
+TEST_F(PlanTest, SaysWhichStagesSkipConnectionsJoin) {
+  const Result even = RunPlan("none", {}, "tiny-unet");
+  EXPECT_EQ(even.code, 0) << even.err;
+  EXPECT_THAT(even.out,
+              HasSubstr("\nstage 0 to stage 1: 7 skip connections, 0.88 MiB a micro-batch, and 7 gradients back\n"));
+  const Result frozen = RunPlan("none",
+                                {"--set", "model.frozen_layers=[transformer.wte, transformer.h.0-5]", "--set",
+                                 "model.config.tie_word_embeddings=false", "--set", "parallelism.partition=[10, 6]"},
+                                "tiny-unet");
+  EXPECT_THAT(frozen.out, HasSubstr("\nstage 0 to stage 1: 6 skip connections, 0.75 MiB a micro-batch\n"));
+  const Result v_shape = RunPlan("none", {"--set", "parallelism.schedule=zb_v"}, "tiny-unet");
+  EXPECT_THAT(v_shape.out, HasSubstr("\nstage 0 to stage 3: 4 skip connections, 0.50 MiB a micro-batch, and 4 "
+                                     "gradients back, within worker 0\n"));
+  EXPECT_THAT(RunPlan("none").out, Not(HasSubstr("skip connection")));
 }
 
 }  // namespace

@@ -22,6 +22,13 @@ class ExamplesTest(CommandLineCase):
         self.assertRegex(self.run_stagecoach(*plan, cwd=ROOT).stdout, r"stage 0: layers 0 to \d are frozen: no backward")
         self.run_stagecoach(*train, cwd=ROOT)
 
+    def test_connections_past_layers(self):
+        plan, train = self.commands_below("Connections past layers")
+        text = self.run_stagecoach(*plan, cwd=ROOT).stdout
+        self.assertEqual(sum(map(int, re.findall(r"(\d) skip connections?, ", text))), 7)
+        self.assertRegex(text, r"stage 0 to stage [3-7]: \d skip connections?, \d\.\d\d MiB a micro-batch, and \d gradients? back\b")
+        self.run_stagecoach(*train, cwd=ROOT)
+
     def test_resume_at_another_layout(self):
         train, listing, resume, whole, *digests = self.commands_below("Resume at another layout")
         self.run_stagecoach(*train, cwd=ROOT)

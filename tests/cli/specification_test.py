@@ -187,6 +187,45 @@ class FrozenLayersTest(CommandLineCase):
                 self.refuse(self.spec, "--set", f"model.frozen_layers={layers}", says=says, verb=verb)
 
 
+SKIPS = ("--set", "model.skip_connections=[{from: transformer.h.1, to: transformer.ln_f}, {from: transformer.h.0, to: transformer.h.3}]")
+
+
+class SkipConnectionsTest(CommandLineCase):
+    def test_are_resolved(self):
+        spec = self.get_json("validate", self.spec, *SKIPS)
+        self.assertEqual(spec["model"]["skip_connections"], [{"from": "transformer.h.0", "to": "transformer.h.3"},
+                                                             {"from": "transformer.h.1", "to": "transformer.ln_f"}])
+        resolved = self.run_stagecoach("validate", self.spec, *SKIPS, "-o", "yaml").stdout
+        self.assertIn("skip_connections: [{from: transformer.h.0, to: transformer.h.3}, {from: transformer.h.1, to: transformer.ln_f}]",
+                      resolved)
+        self.assertEqual(resolved, self.run_stagecoach("validate", "-", "-o", "yaml", stdin=resolved).stdout)
+        self.assertRegex(self.run_stagecoach("validate", self.spec, *SKIPS).stdout, r"skips +2 connection\(s\) past layers")
+        self.assertNotIn("skips", self.run_stagecoach("validate", self.spec).stdout)
+
+    def test_plan_shows_which_stages_they_join(self):
+        args = ("--workers", 2, "--set", "parallelism.partition=even", "--set", "parallelism.schedule=1f1b")
+        text = self.run_stagecoach("plan", self.spec, *SKIPS, *args).stdout
+        self.assertRegex(text, r"stage 0 to stage 1: 2 skip connections, \d\.\d\d MiB a micro-batch, and 2 gradients back\n")
+        frozen = self.run_stagecoach("plan", self.spec, *SKIPS, *args, "--set", "model.config.tie_word_embeddings=false",
+                                     "--set", "model.frozen_layers=[transformer.wte, transformer.h.0]").stdout
+        self.assertRegex(frozen, r"stage 0 to stage 1: 2 skip connections, .* a micro-batch, and 1 gradient back\n")
+        self.assertNotIn("skip connection", self.run_stagecoach("plan", self.spec, *args).stdout)
+        self.assertNotIn("skip connection", self.run_stagecoach("plan", self.spec, *SKIPS, "--workers", 1, "--set",
+                                                                "parallelism.schedule=1f1b").stdout)
+
+    def test_wrong_lists(self):
+        for connections, says in (
+                ("[{from: transformer.h.0, to: transformer.h.9}]", 'model.skip_connections[0].to: "transformer.h.9" is no layer of the model'),
+                ("[{from: transformer.h.0}]", "model.skip_connections[0].to: is required and missing"),
+                ("[{from: transformer.h.3, to: transformer.h.0}]", "leads back, from transformer.h.3 to transformer.h.0"),
+                ("[{from: transformer.h.0, to: transformer.h.1}]", "leads past no layer"),
+                ("[{from: transformer.h.0, to: transformer.h.2}, {from: transformer.h.0, to: lm_head}]",
+                 "transformer.h.0 is the start of model.skip_connections[0] already"),
+                ("transformer.h.0", "expected a list of connections")):
+            for verb in ("train", "validate", "plan", "submit"):
+                self.refuse(self.spec, "--set", f"model.skip_connections={connections}", says=says, verb=verb)
+
+
 class OwnOrderTest(CommandLineCase):
     """An order of the user's own as parallelism.schedule. The specification has four micro-batches."""
 
