@@ -9,6 +9,7 @@
 #include "common/frozen_layers.h"
 #include "common/layer_slots.h"
 #include "common/memory_layout.h"
+#include "common/skip_connections.h"
 #include "common/status_macros.h"
 
 namespace stagecoach {
@@ -236,6 +237,7 @@ bool StageExtent::Recomputes(uint32_t layer) const {
 absl::StatusOr<StageMemoryBytes> MemoryOfStage(const v1::ModelGraph& graph, const StageExtent& extent,
                                                uint64_t element_bytes) {
   STAGECOACH_RETURN_IF_ERROR(CheckExtent(graph, extent));
+  STAGECOACH_RETURN_IF_ERROR(CheckSkipConnections(graph));
   StageMemoryBytes stage;
   for (uint32_t layer = extent.first_layer; layer <= extent.last_layer; ++layer) {
     STAGECOACH_ASSIGN_OR_RETURN(const LayerSlots slots, SlotsOfLayer(graph, layer, element_bytes));
@@ -247,6 +249,12 @@ absl::StatusOr<StageMemoryBytes> MemoryOfStage(const v1::ModelGraph& graph, cons
     stage.scratch = std::max(stage.scratch, slots.scratch);
   }
   stage.pending += stage.remade;
+  for (const uint32_t connection : SkipConnectionsWithin(graph, extent.first_layer, extent.last_layer)) {
+    const uint32_t from = graph.skip_connections(static_cast<int>(connection)).from_layer();
+    STAGECOACH_ASSIGN_OR_RETURN(const LayerSlots slots, SlotsOfLayer(graph, from, element_bytes));
+    stage.held += AlignUp(slots.regions.output);
+  }
+  stage.scratch += stage.held;
   return stage;
 }
 

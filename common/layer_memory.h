@@ -42,7 +42,7 @@ absl::StatusOr<LayerMemoryBytes> MemoryOfLayer(const v1::LayerSpec& spec, uint64
 //   pending     per recomputed layer: shared
 //               per layer: AlignUp(output), the gradient of its output (the head's is not used); pending
 //   recomputed  per recomputed layer: saved
-//   scratch     the largest of its layers
+//   scratch     the largest of its layers; AlignUp(output) of the first layer of each skip connection within the stage
 struct StageMemoryBytes {
   uint64_t saved = 0;
   uint64_t shared = 0;
@@ -50,6 +50,7 @@ struct StageMemoryBytes {
   uint64_t pending = 0;
   uint64_t recomputed = 0;
   uint64_t scratch = 0;
+  uint64_t held = 0;  // of `scratch`, the end, where tensors of skip connections wait
 };
 
 // The layers of a stage, in a graph.
@@ -60,8 +61,8 @@ struct StageExtent {
   bool Recomputes(uint32_t layer) const;
 };
 
-// For full micro-batches. INVALID_ARGUMENT: as MemoryOfLayer, there are no such layers, or those that are recomputed
-// are not blocks of the stage, in order.
+// For full micro-batches. INVALID_ARGUMENT: as MemoryOfLayer and CheckSkipConnections, there are no such layers, or
+// those that are recomputed are not blocks of the stage, in order.
 absl::StatusOr<StageMemoryBytes> MemoryOfStage(const v1::ModelGraph& graph, const StageExtent& extent,
                                                uint64_t element_bytes);
 

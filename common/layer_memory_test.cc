@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <utility>
+
 #include "common/memory_layout.h"
 
 namespace stagecoach {
@@ -138,8 +141,38 @@ TEST(LayerMemoryTest, AStageIsItsLayersOneAfterAnother) {
   EXPECT_EQ(stage->scratch, std::max(block->scratch, head->scratch));
   EXPECT_EQ(stage->remade, 0u);
   EXPECT_EQ(stage->recomputed, 0u);
+  EXPECT_EQ(stage->held, 0u);
   EXPECT_FALSE(MemoryOfStage(graph, {1, 3}, 4).ok());
   EXPECT_FALSE(MemoryOfStage(graph, {2, 1}, 4).ok());
+}
+
+TEST(LayerMemoryTest, TensorsOfConnectionsWithinAStageLieBehindItsScratch) {
+  v1::ModelGraph graph;
+  *graph.add_layers() = Spec(v1::LAYER_KIND_TOKEN_EMBEDDING, 6);
+  for (int i = 0; i < 3; ++i) *graph.add_layers() = Spec(v1::LAYER_KIND_TRANSFORMER_BLOCK, 6);
+  *graph.add_layers() = Spec(v1::LAYER_KIND_LANGUAGE_MODEL_HEAD, 6);
+  graph.set_micro_batch_size(3);
+  graph.set_seq_len(5);
+  for (const auto& [from, to] : {std::pair(0u, 2u), {1u, 4u}}) {
+    graph.add_skip_connections()->set_from_layer(from);
+    graph.mutable_skip_connections()->rbegin()->set_to_layer(to);
+  }
+  const uint64_t tensor = AlignUp(uint64_t{3} * 5 * 6 * 4);
+  const uint64_t block = MemoryOfLayer(graph.layers(1), 3, 5, 4)->scratch;
+  const uint64_t head = MemoryOfLayer(graph.layers(4), 3, 5, 4)->scratch;
+  const auto expect = [&](const StageExtent& extent, uint64_t scratch, uint64_t held) {
+    const auto stage = MemoryOfStage(graph, extent, 4);
+    ASSERT_TRUE(stage.ok()) << stage.status();
+    EXPECT_EQ(stage->held, held);
+    EXPECT_EQ(stage->scratch, scratch + held);
+  };
+  expect({0, 1}, block, 0);
+  expect({0, 2}, block, tensor);
+  expect({1, 3}, block, 0);
+  expect({1, 4}, head, tensor);
+  expect({0, 4}, head, 2 * tensor);
+  graph.mutable_skip_connections(1)->set_to_layer(2);
+  EXPECT_THAT(MemoryOfStage(graph, {0, 4}, 4).status().ToString(), HasSubstr("INVALID_ARGUMENT: a skip connection"));
 }
 
 }  // namespace

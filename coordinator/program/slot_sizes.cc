@@ -4,6 +4,7 @@
 
 #include "common/frozen_layers.h"
 #include "common/memory_layout.h"
+#include "common/skip_connections.h"
 
 namespace stagecoach {
 
@@ -20,6 +21,10 @@ SlotSizes SlotSizesOf(const v1::ModelGraph& graph, const StageLayers& layers, bo
     if (KeepsInput(role)) sizes.shared += AlignUp(cost.input_bytes());
     if (KeepsOutputGradient(role)) sizes.pending += AlignUp(cost.output_bytes()) + AlignUp(cost.pending_bytes());
     sizes.scratch = std::max(sizes.scratch, AlignUp(cost.scratch_bytes()));
+  }
+  for (const uint32_t connection : SkipConnectionsWithin(graph, layers.first, layers.last)) {
+    const uint32_t from = graph.skip_connections(static_cast<int>(connection)).from_layer();
+    sizes.scratch += AlignUp(graph.layers(static_cast<int>(from)).cost().output_bytes());
   }
   sizes.pending = sizes.remade + (forward_only ? 0 : sizes.pending);
   return sizes;

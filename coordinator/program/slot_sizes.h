@@ -19,7 +19,7 @@ struct SlotSizes {
   uint64_t pending = 0;  // that, then output gradient and pending region of every trained layer; that alone when
                          // forward-only
   uint64_t recomputed = 0;  // saved region of every recomputed layer
-  uint64_t scratch = 0;     // of the layer that needs most
+  uint64_t scratch = 0;     // of the layer that needs most, then a tensor of every skip connection within the stage
 };
 
 struct StageLayers {
