@@ -172,6 +172,25 @@ TEST_P(DeviceSemanticsTest, ElementwiseOperationsWorkInPlace) {
   EXPECT_EQ(BytesIn(b), BytesIn(apart));
 }
 
+// As stages do it with the tensors of skip connections, which start anywhere in a buffer.
+TEST_P(DeviceSemanticsTest, ASumMayBeMadeInPlaceOfEitherOperand) {
+  const Tensor a = device_.Random(1, {2, 3, 45});
+  Tensor b = device_.Random(2, {2, 3, 46});
+  b.data = b.as<std::byte>() + BytesOf(b.dtype);
+  b.dims[2] = 45;
+  std::vector<double> expected = ValuesOf(a);  // multiples of 2^-23 below 1, so that the sums are exact
+  const std::vector<double> added = ValuesOf(b);
+  for (size_t i = 0; i < expected.size(); ++i) expected[i] += added[i];
+  const Tensor apart = device_.New({2, 3, 45});
+  ASSERT_TRUE(on_.elementwise().EnqueueAdd(stream_, a, b, apart).ok());
+  EXPECT_EQ(ValuesOf(apart), expected);
+  const Tensor in_place = device_.Random(1, {2, 3, 45});
+  ASSERT_TRUE(on_.elementwise().EnqueueAdd(stream_, in_place, b, in_place).ok());
+  EXPECT_EQ(BytesIn(in_place), BytesIn(apart));
+  ASSERT_TRUE(on_.elementwise().EnqueueAdd(stream_, a, b, b).ok());
+  EXPECT_EQ(BytesIn(b), BytesIn(apart));
+}
+
 TEST_P(DeviceSemanticsTest, GeluKeepsItsLimitsAndNan) {
   const Tensor x = device_.From({0, 40, -40, 1e20, 1, -1, kNan}, {7});
   const Tensor y = device_.New({7});

@@ -46,7 +46,8 @@ absl::StatusOr<std::unique_ptr<LayeredStage>> LayeredStage::Create(Device& devic
                                                                    const v1::ModelGraph& graph,
                                                                    const StageExtent& extent, const StageState& state) {
   STAGECOACH_ASSIGN_OR_RETURN(const SlotRequirements slots, SlotRequirements::Of(device, graph, extent));
-  auto stage = absl::WrapUnique(new LayeredStage(device, graph, slots));
+  STAGECOACH_ASSIGN_OR_RETURN(StageSkips skips, StageSkips::Of(device, graph, extent));
+  auto stage = absl::WrapUnique(new LayeredStage(device, graph, slots, std::move(skips)));
   SlotEnds ends{.pending = slots.bytes().remade};
   for (uint32_t i = extent.first_layer; i <= extent.last_layer; ++i) {
     const v1::LayerSpec& layer_spec = graph.layers(static_cast<int>(i));
@@ -61,9 +62,10 @@ absl::StatusOr<std::unique_ptr<LayeredStage>> LayeredStage::Create(Device& devic
   return stage;
 }
 
-LayeredStage::LayeredStage(Device& device, const v1::ModelGraph& graph, const SlotRequirements& slots)
+LayeredStage::LayeredStage(Device& device, const v1::ModelGraph& graph, const SlotRequirements& slots, StageSkips skips)
     : device_(device),
       slots_(slots),
+      skips_(std::move(skips)),
       seq_len_(static_cast<int64_t>(graph.seq_len())),
       element_bytes_(BytesOf(device.capabilities().compute_dtype)) {}
 
@@ -204,15 +206,18 @@ absl::Status LayeredStage::EnqueueCopyIn(Stream& stream, const char* what, const
 absl::Status LayeredStage::Forward(const MicroBatch& micro_batch, const Tensor& input, const Tensor& labels,
                                    const Tensor& output, const StageMemoryView& memory) {
   STAGECOACH_RETURN_IF_ERROR(slots_.CheckForward(micro_batch, memory));
+  STAGECOACH_RETURN_IF_ERROR(skips_.CheckForward(micro_batch, memory));
   const Tensor stage_output = OutputAt(output.as<std::byte>(), layers_.back(), micro_batch);
   if (stage_output.bytes() != 0) STAGECOACH_RETURN_IF_ERROR(CheckBytes("output", output, stage_output));
   STAGECOACH_ASSIGN_OR_RETURN(Tensor layer_input, TakeInput(micro_batch, input, memory));
   for (size_t i = 0; i < layers_.size(); ++i) {
     const PlacedLayer& placed = layers_[i];
     const Tensor layer_output = i + 1 < layers_.size() ? InputIn(memory, layers_[i + 1], micro_batch) : stage_output;
+    STAGECOACH_RETURN_IF_ERROR(skips_.EnqueueBeforeForward(i, micro_batch, layer_input, memory));
     const absl::Status status =
         placed.layer->Forward(micro_batch, layer_input, labels, layer_output, MemoryOf(placed, memory));
     if (!status.ok()) return WithContext(status, placed.name);
+    STAGECOACH_RETURN_IF_ERROR(skips_.EnqueueAfterForward(i, micro_batch, layer_output, memory));
     layer_input = layer_output;
   }
   return absl::OkStatus();
@@ -232,6 +237,7 @@ absl::Status LayeredStage::Recompute(const MicroBatch& micro_batch, const StageM
 absl::Status LayeredStage::BackwardInput(const MicroBatch& micro_batch, const Tensor& output_gradient,
                                          const Tensor& input_gradient, const StageMemoryView& memory) {
   STAGECOACH_RETURN_IF_ERROR(slots_.CheckBackwardInput(micro_batch, memory));
+  STAGECOACH_RETURN_IF_ERROR(skips_.CheckBackwardInput(micro_batch, memory));
   STAGECOACH_ASSIGN_OR_RETURN(Tensor layer_output_gradient, TakeOutputGradient(micro_batch, output_gradient, memory));
   Tensor stage_input_gradient;
   if (!input_gradient.empty()) {
@@ -241,10 +247,12 @@ absl::Status LayeredStage::BackwardInput(const MicroBatch& micro_batch, const Te
   for (size_t i = layers_.size(); i-- > 0 && layers_[i].role != LayerRole::kForwardOnly;) {
     const PlacedLayer& placed = layers_[i];
     const Tensor layer_input_gradient = InputGradientOf(i, stage_input_gradient, memory, micro_batch);
+    STAGECOACH_RETURN_IF_ERROR(skips_.EnqueueBeforeBackwardInput(i, micro_batch, layer_output_gradient, memory));
     const absl::Status status =
         placed.layer->BackwardInput(micro_batch, InputIn(memory, placed, micro_batch), layer_output_gradient,
                                     layer_input_gradient, MemoryOf(placed, memory));
     if (!status.ok()) return WithContext(status, placed.name);
+    STAGECOACH_RETURN_IF_ERROR(skips_.EnqueueAfterBackwardInput(i, micro_batch, layer_input_gradient, memory));
     layer_output_gradient = layer_input_gradient;
   }
   return absl::OkStatus();

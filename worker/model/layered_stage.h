@@ -14,6 +14,7 @@
 #include "stagecoach/v1/plan.pb.h"
 #include "worker/model/slot_requirements.h"
 #include "worker/model/stage.h"
+#include "worker/model/stage_skips.h"
 #include "worker/model/stage_state.h"
 
 namespace stagecoach {
@@ -21,17 +22,18 @@ namespace stagecoach {
 // A stage made of layers. Lays its layers' regions out inside the slots it is handed, as MemoryOfStage in
 // common/layer_memory.h says: for full micro-batches; ragged ones use a front part of each region. A layer writes its
 // output where the next has its input, and the next writes its input gradient where the first has its output gradient,
-// so that nothing is copied but the stage's own input and output gradient, where they are kept. Of frozen layers no
-// more is called than the trained ones need. Allocates nothing after Create. Executor's thread only.
+// so that nothing is copied but the stage's own input and output gradient, where they are kept, and what skip
+// connections carry. Of frozen layers no more is called than the trained ones need. Allocates nothing after Create.
+// Executor's thread only.
 class LayeredStage : public Stage {
  public:
   // Layers of `graph`; `state` holds (at least) these and outlives the stage, as does `device`. INVALID_ARGUMENT: a
-  // layer that does not fit its parameters or this worker, or cannot be recomputed.
+  // layer that does not fit its parameters or this worker, or cannot be recomputed, or skip connections that are wrong.
   static absl::StatusOr<std::unique_ptr<LayeredStage>> Create(Device& device, const v1::JobSpec& spec,
                                                               const v1::ModelGraph& graph, const StageExtent& extent,
                                                               const StageState& state);
 
-  // INVALID_ARGUMENT (all four): more samples than planned, a slot or tensor that is too small.
+  // INVALID_ARGUMENT (all four): more samples than planned, a slot or tensor that is missing or too small.
   const StageSlotBytes& slot_bytes() const override { return slots_.bytes(); }
   absl::Status Forward(const MicroBatch& micro_batch, const Tensor& input, const Tensor& labels, const Tensor& output,
                        const StageMemoryView& memory) override;
@@ -60,7 +62,7 @@ class LayeredStage : public Stage {
     uint64_t saved = 0, shared = 0, remade = 0, pending = 0, recomputed = 0;
   };
 
-  LayeredStage(Device& device, const v1::ModelGraph& graph, const SlotRequirements& slots);
+  LayeredStage(Device& device, const v1::ModelGraph& graph, const SlotRequirements& slots, StageSkips skips);
   absl::Status Place(const v1::ModelGraph& graph, uint32_t index, bool is_recomputed, std::unique_ptr<Layer> layer,
                      SlotEnds& ends);
   absl::Status CheckFollows(const PlacedLayer& placed) const;
@@ -88,6 +90,7 @@ class LayeredStage : public Stage {
 
   Device& device_;
   const SlotRequirements slots_;
+  const StageSkips skips_;
   const int64_t seq_len_;
   const uint64_t element_bytes_;
   std::vector<PlacedLayer> layers_;

@@ -98,6 +98,11 @@ v1::ModelGraph SmallModel::Graph() const {
   AddMatrix(*this, head, tied ? "transformer.wte.weight" : "lm_head.weight", {vocab, hidden});
   if (tied) head.mutable_parameters(0)->set_tied_to_layer(0);
   for (const uint32_t layer : frozen) graph.mutable_layers(static_cast<int>(layer))->set_frozen(true);
+  for (const auto& [from, to] : skips) {
+    v1::SkipConnection& connection = *graph.add_skip_connections();
+    connection.set_from_layer(from);
+    connection.set_to_layer(to);
+  }
   return graph;
 }
 

@@ -2,6 +2,7 @@
 #define STAGECOACH_WORKER_MODEL_SMALL_MODEL_H_
 
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "stagecoach/v1/job.pb.h"
@@ -20,8 +21,9 @@ struct SmallModel {
   uint64_t micro_batch_size = 2;
   bool tied = true;
   double dropout = 0;
-  double std = 0.3;                   // large, so that no gradient is negligible
-  std::vector<uint32_t> frozen = {};  // layers
+  double std = 0.3;                                       // large, so that no gradient is negligible
+  std::vector<uint32_t> frozen = {};                      // layers
+  std::vector<std::pair<uint32_t, uint32_t>> skips = {};  // from and to which layer, in order
 
   v1::JobSpec Spec() const;      // what worker/model reads of it; adamw
   v1::ModelGraph Graph() const;  // embedding, blocks, norm, head

@@ -62,6 +62,12 @@ StageBench::StageBench(Device& device, const v1::JobSpec& spec, const v1::ModelG
     held.stage = Checked(LayeredStage::Create(device, spec, graph_, extent, *held.state));
     stages_.push_back(std::move(held));
   }
+  v1::Plan plan;
+  for (const HeldStage& held : stages_) {
+    plan.add_stages()->set_first_layer(held.first_layer);
+    plan.mutable_stages()->rbegin()->set_last_layer(held.last_layer);
+  }
+  skip_edges_ = SkipEdgesOf(graph_, plan, /*trains=*/true);
 }
 
 BenchBatch StageBench::MakeBatch(uint32_t index, uint64_t first_sample, int64_t samples) {
@@ -103,6 +109,11 @@ void StageBench::Add(BenchBatch batch) {
                            .input = std::make_unique<GuardedMemory>(device_, edge_bytes),
                            .input_gradient = std::make_unique<GuardedMemory>(device_, edge_bytes)});
   }
+  const uint64_t tensor_bytes = samples * graph_.seq_len() * graph_.layers(0).sizes().at("hidden_size") *
+                                BytesOf(device_.capabilities().compute_dtype);
+  for (const SkipEdge& edge : skip_edges_) {
+    held.skips.push_back(std::make_unique<GuardedMemory>(device_, edge.connections.size() * tensor_bytes));
+  }
   if (samples != 0 && stages_.front().first_layer == 0) {
     std::memcpy(held.stages.front().input->span().data(), held.batch.tokens.data(),
                 held.batch.tokens.size() * sizeof(int32_t));
@@ -110,9 +121,27 @@ void StageBench::Add(BenchBatch batch) {
   batches_.push_back(std::move(held));
 }
 
-StageMemoryView StageBench::View(const StageSlots& slots) const {
-  return {slots.saved->span(), slots.shared->span(), slots.pending->span(), slots.scratch->span(),
-          slots.recomputed->span()};
+StageBench::SkipEnds StageBench::SkipsOf(const HeldBatch& batch, size_t stage, bool are_gradients) const {
+  SkipEnds ends;
+  for (size_t i = 0; i < skip_edges_.size(); ++i) {
+    const SkipEdge& edge = skip_edges_[i];
+    if (edge.is_gradient != are_gradients) continue;
+    const SkipTensors tensors{edge.connections, batch.skips[i]->span()};
+    if (edge.to_stage == stage) ends.read.push_back(tensors);
+    if (edge.from_stage == stage) ends.written.push_back(tensors);
+  }
+  return ends;
+}
+
+StageMemoryView StageBench::View(const StageSlots& slots, const SkipEnds& skips) {
+  return {slots.saved->span(),      slots.shared->span(), slots.pending->span(), slots.scratch->span(),
+          slots.recomputed->span(), skips.read,           skips.written};
+}
+
+void StageBench::ScribbleRead(const SkipEnds& skips) {
+  for (const SkipTensors& edge : skips.read) {
+    if (!edge.data.empty()) std::memset(edge.data.data(), static_cast<int>(kScribble), edge.data.size());
+  }
 }
 
 Tensor StageBench::Labels(const HeldBatch& batch) const {
@@ -146,8 +175,10 @@ void StageBench::Forward(size_t batch) {
       slot->Scribble();
     }
     const bool last = i + 1 == stages_.size();
+    const SkipEnds skips = SkipsOf(held, i, /*are_gradients=*/false);
     ExpectOk(stages_[i].stage->Forward(held.batch.micro_batch, activation(batch, i), last ? Labels(held) : Tensor(),
-                                       last ? loss : activation(batch, i + 1), View(slots)));
+                                       last ? loss : activation(batch, i + 1), View(slots, skips)));
+    ScribbleRead(skips);
     // What recomputed layers left there, which nobody may read.
     slots.pending->Scribble();
     slots.recomputed->Scribble();
@@ -166,9 +197,11 @@ void StageBench::BackwardInput(size_t batch) {
       slots.scratch->Scribble();
     }
     const bool last = i + 1 == stages_.size();
+    const SkipEnds skips = SkipsOf(held, i, /*are_gradients=*/true);
     ExpectOk(stages_[i].stage->BackwardInput(
         held.batch.micro_batch, last ? Tensor() : activation_gradient(batch, i + 1),
-        backward.sends_gradient ? activation_gradient(batch, i) : Tensor(), View(slots)));
+        backward.sends_gradient ? activation_gradient(batch, i) : Tensor(), View(slots, skips)));
+    ScribbleRead(skips);
     slots.saved->Scribble();
     slots.recomputed->Scribble();
     if (!backward.weight) slots.shared->Scribble();
@@ -287,6 +320,7 @@ std::map<std::string, std::string> StageBench::StateDigests() {
 void StageBench::ExpectMarginsIntact() const {
   for (const HeldBatch& batch : batches_) {
     EXPECT_TRUE(batch.loss->MarginsAreIntact());
+    for (const auto& skip : batch.skips) EXPECT_TRUE(skip->MarginsAreIntact());
     for (const StageSlots& slots : batch.stages) {
       for (const GuardedMemory* memory :
            {slots.saved.get(), slots.shared.get(), slots.pending.get(), slots.scratch.get(), slots.recomputed.get(),

@@ -5,9 +5,11 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "common/skip_connections.h"
 #include "stagecoach/v1/job.pb.h"
 #include "stagecoach/v1/plan.pb.h"
 #include "worker/device/device.h"
@@ -38,8 +40,8 @@ struct BenchBatch {
 };
 
 // Runs a model's stages one action at a time, on one device, as an executor would: with slots of every micro-batch
-// apart, guarded, and scribbled over whenever their lifetime has not begun or is over. A failure fails the test. One
-// thread.
+// apart, guarded, and scribbled over whenever their lifetime has not begun or is over; what goes over a skip edge, too.
+// A failure fails the test. One thread.
 class StageBench {
  public:
   // Stages begin at `first_layers`, the first of which is 0 for a whole model. `recomputed_layers`: ascending.
@@ -92,16 +94,25 @@ class StageBench {
   struct HeldBatch {
     BenchBatch batch;
     std::vector<StageSlots> stages;
+    std::vector<std::unique_ptr<GuardedMemory>> skips;  // by skip edge
     std::unique_ptr<GuardedMemory> loss;
   };
+  // The ends of a stage's skip edges, in F or in I.
+  struct SkipEnds {
+    std::vector<SkipTensors> read, written;
+  };
 
-  StageMemoryView View(const StageSlots& slots) const;
+  SkipEnds SkipsOf(const HeldBatch& batch, size_t stage, bool are_gradients) const;
+  static StageMemoryView View(const StageSlots& slots, const SkipEnds& skips = {});
+  // What a stage has read is free.
+  static void ScribbleRead(const SkipEnds& skips);
   Tensor Labels(const HeldBatch& batch) const;
 
   Device& device_;
   const v1::ModelGraph graph_;
   std::unique_ptr<Stream> stream_;
   std::vector<HeldStage> stages_;
+  std::vector<SkipEdge> skip_edges_;
   std::vector<HeldBatch> batches_;
 };
 
