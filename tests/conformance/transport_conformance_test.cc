@@ -153,6 +153,74 @@ TEST_P(TransportConformanceTest, ManyChannelsInBothDirectionsAtOnce) {
   }
 }
 
+// Stages 0 and 3 on worker 0, 1 and 2 on worker 1: channels that stages, tags or kinds alone do not tell apart.
+TEST_P(TransportConformanceTest, EveryEdgeAndKindIsAChannelOfItsOwn) {
+  group_ = std::make_unique<TransportGroup>(factory_, 2);
+  group_->ConnectAll();
+  struct Way {
+    v1::ChannelSpec spec;
+    std::unique_ptr<Channel> sender, receiver;
+    std::vector<std::byte> sent, received;
+    Transfer* recv = nullptr;
+    Transfer* send = nullptr;
+  };
+  std::vector<Way> ways;
+  const auto add = [&](uint32_t from, uint32_t to, v1::ChannelKind kind) {
+    v1::ChannelSpec spec = TransportGroup::Spec(from, to, 2, kind);
+    spec.set_from_worker_rank(from == 0 || from == 3 ? 0 : 1);
+    spec.set_to_worker_rank(to == 0 || to == 3 ? 0 : 1);
+    Way& way = ways.emplace_back();
+    way.spec = spec;
+    way.sender = group_->Open(spec.from_worker_rank(), spec);
+    way.receiver = group_->Open(spec.to_worker_rank(), spec);
+    way.sent = Pattern(500, static_cast<unsigned>(ways.size()));
+    way.received.resize(500);
+  };
+  for (const uint32_t to : {1u, 2u}) {
+    add(0, to, v1::CHANNEL_KIND_ACTIVATION);
+    add(0, to, v1::CHANNEL_KIND_SKIP);
+    add(to, 0, v1::CHANNEL_KIND_GRADIENT);
+    add(to, 0, v1::CHANNEL_KIND_SKIP_GRADIENT);
+    add(to, 3, v1::CHANNEL_KIND_SKIP);
+    add(3, to, v1::CHANNEL_KIND_SKIP_GRADIENT);
+  }
+  for (Way& way : ways) {
+    const TransferTag tag =
+        TransferTag::Of(way.spec.kind(), StageIndex(way.spec.from_stage()), MicroBatchIndex(0), Step(1));
+    way.send = *way.sender->Send(tag, way.sent, nullptr);
+  }
+  for (auto way = ways.rbegin(); way != ways.rend(); ++way) {
+    const TransferTag tag =
+        TransferTag::Of(way->spec.kind(), StageIndex(way->spec.from_stage()), MicroBatchIndex(0), Step(1));
+    way->recv = *way->receiver->Recv(tag, way->received, nullptr);
+  }
+  for (Way& way : ways) {
+    EXPECT_EQ(way.recv->Wait(kLongWait), absl::OkStatus());
+    EXPECT_EQ(way.send->Wait(kLongWait), absl::OkStatus());
+    EXPECT_EQ(way.received, way.sent);
+  }
+  ways.clear();  // before the transports
+}
+
+TEST_P(TransportConformanceTest, SkipTransfersAreNamedInErrors) {
+  group_ = std::make_unique<TransportGroup>(factory_, 2);
+  group_->ConnectAll();
+  const v1::ChannelSpec spec = TransportGroup::Spec(0, 1, 2, v1::CHANNEL_KIND_SKIP);
+  sender_ = group_->Open(0, spec);
+  receiver_ = group_->Open(1, spec);
+  const auto tag = [](v1::ChannelKind kind) {
+    return TransferTag::Of(kind, StageIndex(0), MicroBatchIndex(3), Step(7));
+  };
+  std::vector<std::byte> buffer(8), other(8);
+  Transfer* recv = *receiver_->Recv(tag(v1::CHANNEL_KIND_SKIP_GRADIENT), buffer, nullptr);
+  ASSERT_TRUE(sender_->Send(tag(v1::CHANNEL_KIND_SKIP), other, nullptr).ok());
+  const absl::Status status = recv->Wait(kLongWait);
+  EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss);
+  EXPECT_THAT(status.ToString(), testing::AllOf(testing::HasSubstr("skip channel from stage 0"),
+                                                testing::HasSubstr("sent skip of stage 0, micro-batch 3, step 7"),
+                                                testing::HasSubstr("posted skip_gradient of stage 0, micro-batch 3")));
+}
+
 TEST_P(TransportConformanceTest, OneChannelServesBothEndsOfAnEdgeWithinAWorker) {
   group_ = std::make_unique<TransportGroup>(factory_, 1);
   group_->ConnectAll();

@@ -14,6 +14,10 @@ const char* ChannelKindText(v1::ChannelKind kind) {
       return "tie";
     case v1::CHANNEL_KIND_STATE:
       return "state";
+    case v1::CHANNEL_KIND_SKIP:
+      return "skip";
+    case v1::CHANNEL_KIND_SKIP_GRADIENT:
+      return "skip_gradient";
     default:
       return "unknown kind";
   }

@@ -24,7 +24,7 @@ struct TransferTag {
 // "activation of stage 1, micro-batch 3, step 7".
 std::string TagText(TransferTag tag);
 
-// "activation", "gradient", "tie", "state".
+// "activation", "gradient", "tie", "state", "skip", "skip_gradient".
 const char* ChannelKindText(v1::ChannelKind kind);
 
 }  // namespace stagecoach

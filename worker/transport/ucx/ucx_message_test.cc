@@ -45,6 +45,12 @@ TEST(UcxMessageTest, MessagesComeBackAsTheyWere) {
   EXPECT_EQ(edge->guard_value, 9u);
   EXPECT_EQ(edge->key.OfOtherEnd().OfOtherEnd(), open.key);
 
+  for (int kind = v1::ChannelKind_MIN; kind <= v1::ChannelKind_MAX + 1; ++kind) {
+    const UcxEdgeMessage of_kind{.key = {true, 4, 5, static_cast<v1::ChannelKind>(kind)}};
+    const auto told = UcxEdgeMessage::Parse(Bytes(of_kind.Pack(1, WorkerRank(0))));
+    EXPECT_EQ(told.has_value(), kind <= v1::CHANNEL_KIND_SKIP_GRADIENT) << kind;
+  }
+
   const UcxTextMessage text{.type = UcxMessageType::kMismatch, .end = 3, .text = std::string(5000, 'x')};
   const auto cut = UcxTextMessage::Parse(Bytes(text.Pack(1, WorkerRank(0))));
   ASSERT_TRUE(cut.has_value());
