@@ -83,7 +83,7 @@ class Executor {
     Epoch epoch = {};
   };
   // INVALID_ARGUMENT: the program needs more than the arena has, a slot is smaller than what its stage needs, or an
-  // instruction names what is not there, or does not name a slot that it needs.
+  // instruction names what is not there or not of its kind, or does not name a slot that it needs.
   static absl::StatusOr<std::unique_ptr<Executor>> Create(const v1::StageProgram& program, Collaborators collaborators);
   virtual ~Executor() = default;
 

@@ -39,7 +39,7 @@ TEST(ExecutorAllocationTest, CountsAllocations) {
 }
 
 TEST(ExecutorAllocationTest, NoneAfterTheSecondRun) {
-  PipelineShape shape{.num_stages = 3, .num_micro_batches = 5, .tied = true};
+  PipelineShape shape{.num_stages = 3, .num_micro_batches = 5, .tied = true, .num_skips = 2};
   ExecutorHarness harness(shape, {.asynchronous = false, .record = false});
   PipelineShape evaluation = shape;
   evaluation.forward_only = true;

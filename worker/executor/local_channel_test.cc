@@ -89,6 +89,9 @@ class MergedProgram {
       if (instruction.recv_slot() >= 0) added.set_recv_channel(numbers_[stage][instruction.recv_channel()]);
       const bool writes = instruction.send_slot() >= 0 && kind != v1::ACTION_KIND_SEND_TIE;
       if (writes) added.set_send_channel(numbers_[stage][instruction.send_channel()]);
+      for (auto* skips : {added.mutable_skip_recv(), added.mutable_skip_send()}) {
+        for (v1::SkipSlot& skip : *skips) skip.set_channel(numbers_[stage][skip.channel()]);
+      }
     }
   }
 
@@ -174,6 +177,27 @@ TEST(LocalChannelTest, StagesOfOneWorkerComputeWhatTheyComputeApart) {
       ExpectSameAsApart({.num_stages = 3, .num_micro_batches = 3, .tied = tied}, asynchronous);
     }
   }
+}
+
+TEST(LocalChannelTest, SkipConnectionsWithinAWorkerNeedNoPosts) {
+  for (const uint32_t num_stages : {2u, 3u}) {
+    for (const bool asynchronous : {false, true}) {
+      SCOPED_TRACE(absl::StrCat(num_stages, " stages, asynchronous ", asynchronous));
+      ExpectSameAsApart({.num_stages = num_stages, .num_micro_batches = 3, .num_skips = 2}, asynchronous);
+    }
+  }
+}
+
+TEST(LocalChannelTest, ASkipEdgeLeadsOneWay) {
+  const PipelineShape shape{.num_stages = 3, .num_micro_batches = 1, .num_skips = 1};
+  v1::StageProgram program = MergedProgram(shape).program;
+  v1::Instruction& forward = *program.mutable_instructions(1);
+  ASSERT_EQ(forward.skip_send_size(), 1);
+  *forward.mutable_skip_recv() = forward.skip_send();
+  const auto executor = OneWorker(shape, program).Create();
+  EXPECT_EQ(executor.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(executor.status().message()),
+              HasSubstr("0F0: it reads channel 1 as a skip edge, which is from"));
 }
 
 TEST(LocalChannelTest, PostsWithinAWorkerAreRefused) {

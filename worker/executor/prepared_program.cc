@@ -9,6 +9,7 @@
 #include "common/memory_layout.h"
 #include "common/status_macros.h"
 #include "worker/executor/buffer_uses.h"
+#include "worker/transport/transfer_tag.h"
 
 namespace stagecoach {
 namespace {
@@ -22,6 +23,20 @@ bool IsRecv(v1::ActionKind kind) {
 bool IsSend(v1::ActionKind kind) {
   return kind == v1::ACTION_KIND_SEND_FORWARD || kind == v1::ACTION_KIND_SEND_BACKWARD ||
          kind == v1::ACTION_KIND_SEND_TIE;
+}
+bool IsSkip(v1::ChannelKind kind) { return kind == v1::CHANNEL_KIND_SKIP || kind == v1::CHANNEL_KIND_SKIP_GRADIENT; }
+
+// What a stage reads or writes of a skip edge is whole tensors.
+absl::Status CheckSkipChannel(const v1::ChannelSpec& spec, uint32_t channel, uint64_t row_bytes) {
+  const auto num_tensors = static_cast<uint64_t>(spec.skip_connections_size());
+  if (num_tensors == 0) {
+    return absl::InvalidArgumentError(
+        absl::StrCat("channel ", channel, " is of a skip edge and carries no connection"));
+  }
+  if (spec.bytes_per_sample() != 0 && spec.bytes_per_sample() % (num_tensors * row_bytes) == 0) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat("channel ", channel, ": ", spec.bytes_per_sample(),
+                                                 " bytes per sample are not ", num_tensors,
+                                                 " tensors of whole columns of ", row_bytes, " bytes"));
 }
 
 class ProgramPreparer {
@@ -51,6 +66,8 @@ class ProgramPreparer {
   absl::StatusOr<PreparedInstruction> PrepareInstruction(const v1::Instruction& instruction);
   absl::Status PrepareLoadSlot(const v1::Instruction& instruction, size_t stage, PreparedInstruction& prepared);
   absl::Status PrepareTransfers(const v1::Instruction& instruction, PreparedInstruction& prepared) const;
+  absl::Status PrepareSkips(const v1::Instruction& instruction, PreparedInstruction& prepared) const;
+  absl::StatusOr<SkipEnd> PrepareSkip(const v1::Action& action, const v1::SkipSlot& skip, bool is_read) const;
   absl::Status PrepareMemory(const v1::Instruction& instruction, int stage, PreparedInstruction& prepared) const;
   absl::Status CheckTie(const PreparedInstruction& prepared) const;
   void LinkEvents();
@@ -144,6 +161,9 @@ absl::StatusOr<std::unique_ptr<TransferSlots>> ProgramPreparer::SlotsOf(int chan
     return absl::InvalidArgumentError(absl::StrCat("channel ", channel, ": ", spec.bytes_per_sample(),
                                                    " bytes per sample are not whole columns of ", row, " bytes"));
   }
+  if (IsSkip(spec.kind())) {
+    STAGECOACH_RETURN_IF_ERROR(CheckSkipChannel(spec, static_cast<uint32_t>(channel), row));
+  }
   return std::make_unique<TransferSlots>(spec, static_cast<uint32_t>(channel),
                                          collaborators_.channels[static_cast<size_t>(channel)], std::move(slots),
                                          TransferSlots::Trace{collaborators_.trace, collaborators_.clock});
@@ -200,6 +220,7 @@ absl::StatusOr<PreparedInstruction> ProgramPreparer::PrepareInstruction(const v1
   prepared.state = collaborators_.states[static_cast<size_t>(stage)];
   STAGECOACH_RETURN_IF_ERROR(PrepareLoadSlot(instruction, static_cast<size_t>(stage), prepared));
   STAGECOACH_RETURN_IF_ERROR(PrepareTransfers(instruction, prepared));
+  STAGECOACH_RETURN_IF_ERROR(PrepareSkips(instruction, prepared));
   STAGECOACH_RETURN_IF_ERROR(PrepareMemory(instruction, stage, prepared));
   STAGECOACH_RETURN_IF_ERROR(CheckTie(prepared));
   return prepared;
@@ -256,6 +277,41 @@ absl::Status ProgramPreparer::PrepareTransfers(const v1::Instruction& instructio
     return absl::InvalidArgumentError("it posts a transfer within this worker");
   }
   return absl::OkStatus();
+}
+
+absl::Status ProgramPreparer::PrepareSkips(const v1::Instruction& instruction, PreparedInstruction& prepared) const {
+  for (const v1::SkipSlot& skip : instruction.skip_recv()) {
+    STAGECOACH_ASSIGN_OR_RETURN(const SkipEnd end, PrepareSkip(instruction.action(), skip, /*is_read=*/true));
+    prepared.skip_recv.push_back(end);
+  }
+  for (const v1::SkipSlot& skip : instruction.skip_send()) {
+    STAGECOACH_ASSIGN_OR_RETURN(const SkipEnd end, PrepareSkip(instruction.action(), skip, /*is_read=*/false));
+    prepared.skip_send.push_back(end);
+  }
+  const auto show = [](const std::vector<SkipEnd>& ends, std::vector<SkipTensors>& tensors) {
+    for (const SkipEnd& end : ends) {
+      const auto& connections = end.slots->spec().skip_connections();
+      tensors.push_back({{connections.data(), static_cast<size_t>(connections.size())}, {}});
+    }
+  };
+  show(prepared.skip_recv, prepared.skips_read);
+  show(prepared.skip_send, prepared.skips_written);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SkipEnd> ProgramPreparer::PrepareSkip(const v1::Action& action, const v1::SkipSlot& skip,
+                                                     bool is_read) const {
+  STAGECOACH_ASSIGN_OR_RETURN(TransferSlots * slots, End(is_read ? prepared_.receivers : prepared_.senders,
+                                                         skip.channel(), skip.slot(), is_read ? "receiver" : "sender"));
+  const v1::ChannelSpec& spec = slots->spec();
+  const bool is_of_kind =
+      (action.kind() == v1::ACTION_KIND_FORWARD && spec.kind() == v1::CHANNEL_KIND_SKIP) ||
+      (action.kind() == v1::ACTION_KIND_BACKWARD_INPUT && spec.kind() == v1::CHANNEL_KIND_SKIP_GRADIENT);
+  const bool is_of_stage = (is_read ? spec.to_stage() : spec.from_stage()) == action.stage();
+  if (is_of_kind && is_of_stage) return SkipEnd{slots, static_cast<size_t>(skip.slot())};
+  return absl::InvalidArgumentError(absl::StrCat(
+      "it ", is_read ? "reads" : "writes", " channel ", skip.channel(), " as a skip edge, which is from stage ",
+      spec.from_stage(), " to stage ", spec.to_stage(), " and of kind ", ChannelKindText(spec.kind())));
 }
 
 absl::StatusOr<std::span<std::byte>> ProgramPreparer::StageSlot(
@@ -326,6 +382,8 @@ void ProgramPreparer::ForEachBuffer(const PreparedInstruction& prepared, Visit v
   if (IsRecv(prepared.action.kind())) return;  // the transport does
   if (prepared.recv != nullptr) visit(prepared.recv->slot(prepared.recv_slot).buffer);
   if (prepared.send != nullptr) visit(prepared.send->slot(prepared.send_slot).buffer);
+  for (const SkipEnd& skip : prepared.skip_recv) visit(skip.slots->slot(skip.slot).buffer);
+  for (const SkipEnd& skip : prepared.skip_send) visit(skip.slots->slot(skip.slot).buffer);
   if (prepared.load != nullptr) visit(prepared.load->tokens), visit(prepared.load->labels);
   const StageMemoryView& memory = prepared.memory;
   for (const std::span<std::byte> region :

@@ -22,6 +22,12 @@ struct LoadSlot {
   EventRef staging_ready;
 };
 
+// One end of a skip edge, in F or in I.
+struct SkipEnd {
+  TransferSlots* slots = nullptr;
+  size_t slot = 0;
+};
+
 // One instruction with all that it names looked up and checked, so that the interpreter looks up nothing.
 struct PreparedInstruction {
   v1::Action action;
@@ -34,6 +40,8 @@ struct PreparedInstruction {
   size_t send_slot = 0;
   LoadSlot* load = nullptr;
   StageMemoryView memory;
+  std::vector<SkipEnd> skip_recv, skip_send;
+  std::vector<SkipTensors> skips_read, skips_written;  // of those, as `memory` shows them in a run
   // On devices whose work completes later; null elsewhere. What a post waits for, and where an instruction leaves the
   // event that some post waits for.
   const EventRef* ready = nullptr;

@@ -253,7 +253,8 @@ absl::Status ProgramExecutor::Forward(PreparedInstruction& instruction) {
       instruction.send != nullptr
           ? Activation(instruction.send, instruction.send_slot, micro_batch.samples)
           : Tensor::Of(losses_->data() + sizeof(double) * instruction.micro_batch, v1::DTYPE_F64, {1});
-  STAGECOACH_RETURN_IF_ERROR(instruction.stage->Forward(micro_batch, input, labels, output, instruction.memory));
+  STAGECOACH_RETURN_IF_ERROR(
+      instruction.stage->Forward(micro_batch, input, labels, output, MemoryOf(instruction, micro_batch.samples)));
   STAGECOACH_RETURN_IF_ERROR(MarkUsed(instruction));
   Charge(&RunReport::Seconds::forward);
   return absl::OkStatus();
@@ -272,7 +273,8 @@ absl::Status ProgramExecutor::BackwardInput(PreparedInstruction& instruction) {
   const MicroBatch& micro_batch = micro_batches_[instruction.micro_batch];
   STAGECOACH_RETURN_IF_ERROR(instruction.stage->BackwardInput(
       micro_batch, Activation(instruction.recv, instruction.recv_slot, micro_batch.samples),
-      Activation(instruction.send, instruction.send_slot, micro_batch.samples), instruction.memory));
+      Activation(instruction.send, instruction.send_slot, micro_batch.samples),
+      MemoryOf(instruction, micro_batch.samples)));
   STAGECOACH_RETURN_IF_ERROR(MarkUsed(instruction));
   Charge(&RunReport::Seconds::backward_input);
   return absl::OkStatus();
@@ -378,6 +380,11 @@ absl::Status ProgramExecutor::WaitForSlots(PreparedInstruction& instruction) {
   if (instruction.send != nullptr) {
     STAGECOACH_RETURN_IF_ERROR(WaitTransfer(*instruction.send, instruction.send->slot(instruction.send_slot)));
   }
+  for (const auto* ends : {&instruction.skip_recv, &instruction.skip_send}) {
+    for (const SkipEnd& end : *ends) {
+      STAGECOACH_RETURN_IF_ERROR(WaitTransfer(*end.slots, end.slots->slot(end.slot)));
+    }
+  }
   return absl::OkStatus();
 }
 
@@ -418,6 +425,19 @@ Tensor ProgramExecutor::Activation(TransferSlots* slots, size_t slot, int64_t sa
   const auto seq_len = static_cast<int64_t>(collaborators_.seq_len);
   const auto columns = static_cast<int64_t>(slots->spec().bytes_per_sample() / BytesOf(compute_dtype_)) / seq_len;
   return Tensor::Of(slots->slot(slot).buffer.data(), compute_dtype_, {samples, seq_len, columns});
+}
+
+const StageMemoryView& ProgramExecutor::MemoryOf(PreparedInstruction& instruction, int64_t samples) {
+  const auto show = [samples](const std::vector<SkipEnd>& ends, std::vector<SkipTensors>& tensors) {
+    for (size_t i = 0; i < ends.size(); ++i) {
+      const std::span<std::byte> buffer = ends[i].slots->slot(ends[i].slot).buffer;
+      tensors[i].data = buffer.first(ends[i].slots->TransferBytes(samples));
+    }
+    return std::span<const SkipTensors>(tensors);
+  };
+  instruction.memory.skips_read = show(instruction.skip_recv, instruction.skips_read);
+  instruction.memory.skips_written = show(instruction.skip_send, instruction.skips_written);
+  return instruction.memory;
 }
 
 Tensor ProgramExecutor::Tokens(std::span<std::byte> region, int64_t samples) const {

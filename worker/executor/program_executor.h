@@ -57,6 +57,8 @@ class ProgramExecutor final : public Executor {
   void ForEachEnd(Visit visit);
   absl::Status WaitDevice(const EventRef& event);
   Tensor Activation(TransferSlots* slots, size_t slot, int64_t samples) const;
+  // Its slots, and of those of skip edges what a micro-batch has there.
+  static const StageMemoryView& MemoryOf(PreparedInstruction& instruction, int64_t samples);
   Tensor Tokens(std::span<std::byte> region, int64_t samples) const;
   // Adds the time since the last charge to one of the report's sums.
   void Charge(double RunReport::Seconds::*sum);

@@ -76,22 +76,26 @@ std::vector<absl::StatusOr<const RunReport*>> ExecutorHarness::RunAll(const v1::
 }
 
 absl::StatusOr<std::unique_ptr<Executor>> ExecutorHarness::Create(uint32_t rank, const v1::StageProgram& program) {
+  return Executor::Create(program, CollaboratorsOf(rank, program));
+}
+
+Executor::Collaborators ExecutorHarness::CollaboratorsOf(uint32_t rank, const v1::StageProgram& program) {
   Worker& worker = workers_[rank];
   std::vector<Channel*> channels;
   for (const v1::ChannelSpec& spec : program.channels()) channels.push_back(worker.channels[ChannelKey(spec)].get());
-  return Executor::Create(program, {.device = worker.device,
-                                    .stream = *worker.stream,
-                                    .data = worker.data,
-                                    .stages = {worker.stage.get()},
-                                    .states = {worker.state.get()},
-                                    .channels = std::move(channels),
-                                    .arena = {worker.arena->data(), worker.arena->bytes()},
-                                    .micro_batch_size = shape_.micro_batch_size,
-                                    .seq_len = shape_.seq_len,
-                                    .transfer_timeout = absl::Seconds(20),
-                                    .clock = clock,
-                                    .trace = program.forward_only() ? nullptr : &worker.trace,
-                                    .epoch = Epoch(1)});
+  return {.device = worker.device,
+          .stream = *worker.stream,
+          .data = worker.data,
+          .stages = {worker.stage.get()},
+          .states = {worker.state.get()},
+          .channels = std::move(channels),
+          .arena = {worker.arena->data(), worker.arena->bytes()},
+          .micro_batch_size = shape_.micro_batch_size,
+          .seq_len = shape_.seq_len,
+          .transfer_timeout = absl::Seconds(20),
+          .clock = clock,
+          .trace = program.forward_only() ? nullptr : &worker.trace,
+          .epoch = Epoch(1)};
 }
 
 void ExecutorHarness::Rebuild(uint32_t rank) {

@@ -51,6 +51,7 @@ class ExecutorHarness {
   std::vector<absl::StatusOr<const RunReport*>> RunAll(const v1::RunStep& order);
 
   absl::StatusOr<std::unique_ptr<Executor>> Create(uint32_t rank, const v1::StageProgram& program);
+  Executor::Collaborators CollaboratorsOf(uint32_t rank, const v1::StageProgram& program);
   void Rebuild(uint32_t rank);  // stage and executor
   void AddEvaluation(const PipelineShape& shape);
 

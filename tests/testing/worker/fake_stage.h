@@ -3,6 +3,7 @@
 
 #include <cstring>
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,8 +15,9 @@ namespace stagecoach {
 
 // A stage with arithmetic that tests can follow: F adds 1 to every element (the first stage starts from the tokens),
 // the last stage's loss is loss_weight x (sum of its input + sum of the labels), I doubles (the last stage starts from
-// loss_weight), W adds loss_weight to every element of the state's gradient. The regions carry the micro-batch's number
-// from call to call, which is checked. With bytes for them, it recomputes: I and W then look for what R left.
+// loss_weight), W adds loss_weight to every element of the state's gradient. What skip edges bring is added to what F
+// or I writes; over skip connection c goes that plus c. The regions carry the micro-batch's number from call to call,
+// which is checked. With bytes for them, it recomputes: I and W then look for what R left.
 class FakeStage final : public Stage {
  public:
   struct Options {
@@ -29,6 +31,7 @@ class FakeStage final : public Stage {
     MicroBatch micro_batch;
     StageMemoryView memory;
     Tensor input, labels, output;
+    std::vector<float> skips_read;  // every element that came over skip edges
   };
 
   FakeStage(const StageState& state, Options options) : state_(state), options_(std::move(options)) {}
@@ -51,6 +54,7 @@ class FakeStage final : public Stage {
       double sum = 0;
       for (int64_t i = 0; i < count; ++i) sum += At(input, i);
       for (int64_t i = 0; i < labels.num_elements() && !labels.empty(); ++i) sum += At(labels, i);
+      ForEachSkip(memory.skips_read, [&](uint32_t, float& value, size_t) { sum += value; });
       *output.as<double>() = micro_batch.loss_weight * sum;
       return absl::OkStatus();
     }
@@ -58,6 +62,7 @@ class FakeStage final : public Stage {
       const int64_t from = input.dtype == v1::DTYPE_I32 ? i / output.columns() : i;
       output.as<float>()[i] = static_cast<float>(At(input, from) + 1);
     }
+    MoveSkips(output, memory);
     return absl::OkStatus();
   }
 
@@ -86,6 +91,7 @@ class FakeStage final : public Stage {
       const double from = output_gradient.empty() ? micro_batch.loss_weight : At(output_gradient, i);
       input_gradient.as<float>()[i] = static_cast<float>(2 * from);
     }
+    if (!input_gradient.empty()) MoveSkips(input_gradient, memory);
     return absl::OkStatus();
   }
 
@@ -115,10 +121,33 @@ class FakeStage final : public Stage {
                      const StageMemoryView& memory) {
     if (const absl::Status status = micro_batch.stream->CheckNotCancelled(); !status.ok()) return status;
     if (options_.record) {
-      calls.push_back({absl::StrCat(kind, micro_batch.index.value()), micro_batch, memory, tensors.input,
-                       tensors.labels, tensors.output});
+      calls.push_back({absl::StrCat(kind, micro_batch.index.value()),
+                       micro_batch,
+                       memory,
+                       tensors.input,
+                       tensors.labels,
+                       tensors.output,
+                       {}});
+      ForEachSkip(memory.skips_read, [&](uint32_t, float& value, size_t) { calls.back().skips_read.push_back(value); });
     }
     return options_.hook ? options_.hook(kind, micro_batch) : absl::OkStatus();
+  }
+  // Calls visit(connection, value, i) for element i of each connection's tensor.
+  template <typename Visit>
+  static void ForEachSkip(std::span<const SkipTensors> edges, Visit visit) {
+    for (const SkipTensors& edge : edges) {
+      const size_t count = edge.data.size() / sizeof(float) / edge.connections.size();
+      auto* values = reinterpret_cast<float*>(edge.data.data());
+      for (const uint32_t connection : edge.connections) {
+        for (size_t i = 0; i < count; ++i) visit(connection, *values++, i);
+      }
+    }
+  }
+  static void MoveSkips(const Tensor& result, const StageMemoryView& memory) {
+    ForEachSkip(memory.skips_read, [&](uint32_t, float& value, size_t i) { result.as<float>()[i] += value; });
+    ForEachSkip(memory.skips_written, [&](uint32_t connection, float& value, size_t i) {
+      value = result.as<float>()[i] + static_cast<float>(connection);
+    });
   }
   static double At(const Tensor& tensor, int64_t i) {
     return tensor.dtype == v1::DTYPE_I32 ? tensor.as<int32_t>()[i] : static_cast<double>(tensor.as<float>()[i]);

@@ -15,7 +15,11 @@ constexpr uint64_t kTieBytes = 16;
 class ProgramBuilder {
  public:
   ProgramBuilder(const PipelineShape& shape, uint32_t stage)
-      : shape_(shape), stage_(stage), is_first_(stage == 0), is_last_(stage + 1 == shape.num_stages) {}
+      : shape_(shape),
+        stage_(stage),
+        is_first_(stage == 0),
+        is_last_(stage + 1 == shape.num_stages),
+        skips_(shape.num_skips > 0 && is_first_ != is_last_) {}
 
   v1::StageProgram Build() {
     program_.set_worker_rank(stage_);
@@ -24,10 +28,12 @@ class ProgramBuilder {
     AddStage();
     if (!is_first_) forward_in_ = AddChannel(stage_ - 1, stage_, v1::CHANNEL_KIND_ACTIVATION);
     if (!is_last_) forward_out_ = AddChannel(stage_, stage_ + 1, v1::CHANNEL_KIND_ACTIVATION);
+    if (skips_) skip_ = AddChannel(0, shape_.num_stages - 1, v1::CHANNEL_KIND_SKIP);
     for (uint32_t m = 0; m < shape_.num_micro_batches; ++m) AddForward(m);
     if (!shape_.forward_only) {
       if (!is_last_) backward_in_ = AddChannel(stage_ + 1, stage_, v1::CHANNEL_KIND_GRADIENT);
       if (!is_first_) backward_out_ = AddChannel(stage_, stage_ - 1, v1::CHANNEL_KIND_GRADIENT);
+      if (skips_) skip_gradient_ = AddChannel(shape_.num_stages - 1, 0, v1::CHANNEL_KIND_SKIP_GRADIENT);
       for (uint32_t m = 0; m < shape_.num_micro_batches; ++m) AddBackward(m);
       if (shape_.tied && (is_first_ || is_last_)) AddTie();
       Add(v1::ACTION_KIND_GRADIENT_NORM, 0);
@@ -71,7 +77,11 @@ class ProgramBuilder {
     spec->set_to_worker_rank(to);
     spec->set_kind(kind);
     spec->set_num_slots(kind == v1::CHANNEL_KIND_TIE ? 1 : kSlots);
-    spec->set_bytes_per_sample(kind == v1::CHANNEL_KIND_TIE ? 0 : 4 * PipelineShape::kColumns * shape_.seq_len);
+    const bool is_skip = kind == v1::CHANNEL_KIND_SKIP || kind == v1::CHANNEL_KIND_SKIP_GRADIENT;
+    for (uint32_t i = 0; is_skip && i < shape_.num_skips; ++i) spec->add_skip_connections(i);
+    const uint64_t num_tensors = is_skip ? shape_.num_skips : 1;
+    spec->set_bytes_per_sample(
+        kind == v1::CHANNEL_KIND_TIE ? 0 : num_tensors * 4 * PipelineShape::kColumns * shape_.seq_len);
     spec->set_bytes(kind == v1::CHANNEL_KIND_TIE ? kTieBytes : spec->bytes_per_sample() * shape_.micro_batch_size);
     v1::ChannelSlots* slots = program_.add_channel_slots();
     for (uint32_t i = 0; i < spec->num_slots(); ++i) Place(slots->add_slots(), spec->bytes());
@@ -105,6 +115,11 @@ class ProgramBuilder {
     instruction->set_send_slot(static_cast<int32_t>(slot));
   }
 
+  static void SetSkip(v1::SkipSlot* skip, uint32_t channel, uint32_t micro_batch) {
+    skip->set_channel(channel);
+    skip->set_slot(static_cast<int32_t>(micro_batch % kSlots));
+  }
+
   static void UseRecomputed(v1::Instruction& instruction) {
     instruction.set_pending_slot(0);
     instruction.set_recomputed_slot(0);
@@ -114,7 +129,9 @@ class ProgramBuilder {
     const auto slot = static_cast<int32_t>(m % kSlots);
     if (is_first_ || is_last_) Add(v1::ACTION_KIND_LOAD, m)->set_load_slot(static_cast<int32_t>(m));
     if (!is_first_) AddRecv(v1::ACTION_KIND_RECV_FORWARD, forward_in_, m, m % kSlots);
+    if (skips_ && is_last_) AddRecv(v1::ACTION_KIND_RECV_FORWARD, skip_, m, m % kSlots);
     v1::Instruction* forward = Add(v1::ACTION_KIND_FORWARD, m);
+    if (skips_) SetSkip(is_last_ ? forward->add_skip_recv() : forward->add_skip_send(), skip_, m);
     if (is_first_ || is_last_) forward->set_load_slot(static_cast<int32_t>(m));
     if (!is_first_) {
       forward->set_recv_slot(slot);
@@ -128,18 +145,21 @@ class ProgramBuilder {
     forward->set_shared_slot(static_cast<int32_t>(m));
     if (shape_.recomputes) UseRecomputed(*forward);
     if (!is_last_) AddSend(v1::ACTION_KIND_SEND_FORWARD, forward_out_, m, m % kSlots);
+    if (skips_ && is_first_) AddSend(v1::ACTION_KIND_SEND_FORWARD, skip_, m, m % kSlots);
     if (is_last_) Add(v1::ACTION_KIND_LOSS, m);
   }
 
   void AddBackward(uint32_t m) {
     const auto slot = static_cast<int32_t>(m % kSlots);
     if (!is_last_) AddRecv(v1::ACTION_KIND_RECV_BACKWARD, backward_in_, m, m % kSlots);
+    if (skips_ && is_first_) AddRecv(v1::ACTION_KIND_RECV_BACKWARD, skip_gradient_, m, m % kSlots);
     if (shape_.recomputes) {
       v1::Instruction* recomputation = Add(v1::ACTION_KIND_RECOMPUTE, m);
       recomputation->set_shared_slot(static_cast<int32_t>(m));
       UseRecomputed(*recomputation);
     }
     v1::Instruction* input = Add(v1::ACTION_KIND_BACKWARD_INPUT, m);
+    if (skips_) SetSkip(is_last_ ? input->add_skip_send() : input->add_skip_recv(), skip_gradient_, m);
     if (shape_.recomputes) UseRecomputed(*input);
     if (!is_last_) {
       input->set_recv_slot(slot);
@@ -153,6 +173,7 @@ class ProgramBuilder {
     input->set_shared_slot(static_cast<int32_t>(m));
     input->set_pending_slot(0);
     if (!is_first_) AddSend(v1::ACTION_KIND_SEND_BACKWARD, backward_out_, m, m % kSlots);
+    if (skips_ && is_last_) AddSend(v1::ACTION_KIND_SEND_BACKWARD, skip_gradient_, m, m % kSlots);
     v1::Instruction* weight = Add(v1::ACTION_KIND_BACKWARD_WEIGHT, m);
     weight->set_load_slot(is_last_ ? static_cast<int32_t>(m) : -1);
     weight->set_shared_slot(static_cast<int32_t>(m));
@@ -177,10 +198,10 @@ class ProgramBuilder {
 
   const PipelineShape shape_;
   const uint32_t stage_;
-  const bool is_first_, is_last_;
+  const bool is_first_, is_last_, skips_;
   v1::StageProgram program_;
   uint64_t arena_bytes_ = 0;
-  uint32_t forward_in_ = 0, forward_out_ = 0, backward_in_ = 0, backward_out_ = 0;
+  uint32_t forward_in_ = 0, forward_out_ = 0, backward_in_ = 0, backward_out_ = 0, skip_ = 0, skip_gradient_ = 0;
 };
 
 }  // namespace
@@ -195,6 +216,7 @@ v1::ModelGraph PipelineGraph(const PipelineShape& shape) {
   graph.set_seq_len(shape.seq_len);
   for (uint32_t stage = 0; stage < shape.num_stages; ++stage)
     graph.add_layers()->set_name(absl::StrCat("layer", stage));
+  for (uint32_t i = 0; i < shape.num_skips; ++i) graph.add_skip_connections()->set_to_layer(shape.num_stages - 1);
   return graph;
 }
 

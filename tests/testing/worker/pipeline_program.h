@@ -18,6 +18,7 @@ struct PipelineShape {
   bool forward_only = false;
   bool tied = false;        // between the first and the last stage
   bool recomputes = false;  // every stage its layer
+  uint32_t num_skips = 0;   // skip connections from the first stage to the last, on one edge
 
   static constexpr uint32_t kColumns = 2;
 };
