@@ -198,6 +198,24 @@ TEST_F(AgentTest, RefusesAProgramForOtherFrozenLayers) {
                 "the program says that nothing below stage 1 is trained, the graph does not");
 }
 
+TEST(AgentSkipTest, OpensTheChannelsOfSkipEdges) {
+  AgentHarness harness({.num_stages = 3, .num_micro_batches = 3, .num_skips = 2});
+  harness.Assign();
+  harness.Connect();
+  harness.PrepareStep(1);
+  harness.Commit(1);
+}
+
+TEST(AgentSkipTest, RefusesAProgramOfConnectionsThatTheGraphDoesNotHave) {
+  AgentHarness harness({.num_stages = 3, .num_micro_batches = 3, .num_skips = 2});
+  v1::CoordinatorMessage order = harness.AssignStages(2);
+  order.mutable_assign_stages()->mutable_graph()->mutable_skip_connections()->RemoveLast();
+  harness.Send(2, order);
+  const v1::WorkerFailure failure = harness.Receive(2).failure();
+  EXPECT_EQ(failure.code(), static_cast<int>(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(failure.message(), HasSubstr("channel 1 of the program carries skip connection 1, the graph has 1"));
+}
+
 TEST_F(AgentTest, FailureNamesStepAndAction) {
   harness_.worker(0).hook = [](const char* kind, const MicroBatch& micro_batch) {
     return kind[0] == 'F' && micro_batch.index.value() == 1 ? absl::InternalError("sick") : absl::OkStatus();

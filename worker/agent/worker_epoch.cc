@@ -29,6 +29,17 @@ absl::Status CheckFrozen(const v1::ModelGraph& graph, const v1::StageSlots& stag
                                                  " below stage ", stage.stage(), " is trained, the graph does not"));
 }
 
+absl::Status CheckSkips(const v1::ModelGraph& graph, const v1::StageProgram& program) {
+  for (int i = 0; i < program.channels_size(); ++i) {
+    for (const uint32_t connection : program.channels(i).skip_connections()) {
+      if (connection < static_cast<uint32_t>(graph.skip_connections_size())) continue;
+      return absl::InvalidArgumentError(absl::StrCat("channel ", i, " of the program carries skip connection ",
+                                                     connection, ", the graph has ", graph.skip_connections_size()));
+    }
+  }
+  return absl::OkStatus();
+}
+
 std::vector<uint32_t> RecomputedLayers(const v1::StageSlots& stage) {
   return {stage.recomputed_layers().begin(), stage.recomputed_layers().end()};
 }
@@ -58,6 +69,9 @@ absl::Status WorkerEpoch::CheckEvaluation() const {
 absl::Status WorkerEpoch::Allocate() {
   const AgentOptions& options = context_.options;
   const v1::AssignStages& assignment = *context_.assignment;
+  for (const v1::StageProgram* each : {&program(), &evaluation_program()}) {
+    STAGECOACH_RETURN_IF_ERROR(CheckSkips(assignment.graph(), *each));
+  }
   STAGECOACH_ASSIGN_OR_RETURN(stream_, context_.device.CreateStream());
   for (size_t i = 0; i < context_.states.size(); ++i) {
     const v1::StageSlots& slots = program().stages(static_cast<int>(i));
