@@ -60,7 +60,7 @@ void WorkerMetrics::OnRun(const JobId& job, const v1::StageProgram& program, con
   }
 }
 
-// An edge's activations, gradients and ties are one series in each direction.
+// What goes between two stages is one series in each direction, whatever its kind.
 WorkerMetrics::Edge& WorkerMetrics::FindEdge(const v1::ChannelSpec& channel, bool sent) {
   const uint32_t here = sent ? channel.from_stage() : channel.to_stage();
   const uint32_t there = sent ? channel.to_stage() : channel.from_stage();

@@ -67,6 +67,19 @@ TEST_F(WorkerMetricsTest, AddsTrafficByNeighbourAndDirection) {
   EXPECT_THAT(text, Not(HasSubstr("other")));
 }
 
+TEST_F(WorkerMetricsTest, AllChannelsBetweenTwoStagesAreOneSeries) {
+  v1::StageProgram program = Program();
+  *program.add_channels() = program.channels(1);
+  program.mutable_channels(3)->set_kind(v1::CHANNEL_KIND_SKIP);
+  RunReport report = Report();
+  report.traffic.push_back({.channel = 3, .sent = true, .bytes = 50, .wait_seconds = 0});
+  metrics_.OnStagesPrepared(JobId("tiny"), program, {.state = 1000, .arena = 400, .snapshot = 600});
+  metrics_.OnRun(JobId("tiny"), program, report);
+  EXPECT_THAT(
+      registry_->Text(),
+      HasSubstr("stagecoach_p2p_bytes_total{direction=\"send\",peer_stage=\"2\",run=\"tiny\",stage=\"1\"} 250\n"));
+}
+
 TEST_F(WorkerMetricsTest, TellsTheMemory) {
   metrics_.OnStagesPrepared(JobId("tiny"), Program(), {.state = 1000, .arena = 400, .snapshot = 600});
   const std::string text = registry_->Text();
