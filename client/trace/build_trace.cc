@@ -22,6 +22,10 @@ TraceTransfer::Kind KindOf(v1::ChannelKind kind) {
       return TraceTransfer::Kind::kGradient;
     case v1::CHANNEL_KIND_TIE:
       return TraceTransfer::Kind::kTie;
+    case v1::CHANNEL_KIND_SKIP:
+      return TraceTransfer::Kind::kSkip;
+    case v1::CHANNEL_KIND_SKIP_GRADIENT:
+      return TraceTransfer::Kind::kSkipGradient;
     default:
       return TraceTransfer::Kind::kActivation;
   }
@@ -30,6 +34,7 @@ TraceTransfer::Kind KindOf(v1::ChannelKind kind) {
 v1::ActionKind PostOf(const v1::TransferTrace& transfer) {
   switch (transfer.kind()) {
     case v1::CHANNEL_KIND_GRADIENT:
+    case v1::CHANNEL_KIND_SKIP_GRADIENT:
       return transfer.sent() ? v1::ACTION_KIND_SEND_BACKWARD : v1::ACTION_KIND_RECV_BACKWARD;
     case v1::CHANNEL_KIND_TIE:
       return transfer.sent() ? v1::ACTION_KIND_SEND_TIE : v1::ACTION_KIND_RECV_TIE;

@@ -187,6 +187,25 @@ TEST_F(BuildTraceTest, TransfersHaveBothEnds) {
   EXPECT_NEAR(trace.transfers[1].end, 70e-9, kPrecision);  // where the run ended
 }
 
+TEST_F(BuildTraceTest, TransfersOfSkipEdgesAreOfAKindOfTheirOwn) {
+  v1::StepTrace sender = RunOf(4, 0, 1000);
+  for (const bool is_gradient : {false, true}) {
+    v1::TransferTrace& transfer = *sender.add_transfers();
+    transfer.set_kind(is_gradient ? v1::CHANNEL_KIND_SKIP_GRADIENT : v1::CHANNEL_KIND_SKIP);
+    (is_gradient ? transfer.set_from_stage(1) : transfer.set_to_stage(1));
+    transfer.set_micro_batch(3);
+    transfer.set_sent(!is_gradient);
+  }
+  AddRun(0, sender);
+  const PipelineTrace trace = Build();
+  ASSERT_EQ(trace.transfers.size(), 2u);
+  EXPECT_EQ(trace.transfers[0].kind, TraceTransfer::Kind::kSkip);
+  EXPECT_EQ(trace.transfers[0].name, "0SEND_F3");
+  EXPECT_EQ(trace.transfers[1].kind, TraceTransfer::Kind::kSkipGradient);
+  EXPECT_EQ(trace.transfers[1].name, "0RECV_B3");
+  EXPECT_EQ(trace.transfers[1].peer_stage, 1u);
+}
+
 TEST_F(BuildTraceTest, AStepThatWasRunAgainIsShownAsItWentTheLastTime) {
   v1::StepTrace failed = RunOf(5, 0, 1000), whole = RunOf(5, 0, 2000), later = RunOf(6, 0, 3000);
   failed.set_failed(true);

@@ -104,6 +104,17 @@ TEST(ChromeTraceTest, AStageIsAProcessAndATransferHasATrackOfItsOwn) {
                   std::pair(std::pair(3, 1), "steps")));
 }
 
+TEST(ChromeTraceTest, SkipEdgesHaveTracksOfTheirOwn) {
+  PipelineTrace trace = SmallTrace();
+  for (const TraceTransfer::Kind kind : {TraceTransfer::Kind::kSkipGradient, TraceTransfer::Kind::kSkip}) {
+    trace.transfers.push_back({.kind = kind, .name = "0SEND_F0", .peer_stage = 1, .sent = true});
+  }
+  const std::map<std::pair<int, int>, std::string> names = ThreadNames(Written(trace));
+  EXPECT_EQ(names.at({1, 2}), "send activations to stage 1");
+  EXPECT_EQ(names.at({1, 3}), "send skipped activations to stage 1");
+  EXPECT_EQ(names.at({1, 4}), "send skipped gradients to stage 1");
+}
+
 TEST(ChromeTraceTest, SpansHaveTheirTimesInMicroseconds) {
   const std::vector<json> spans = EventsOf(Written(SmallTrace()), "X");
   const json forward = Named(spans, "1F0");

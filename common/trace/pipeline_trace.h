@@ -37,7 +37,7 @@ struct TraceSpan {
 
 // One end of a transfer: of several at a time, in the order of their posts.
 struct TraceTransfer {
-  enum class Kind { kActivation, kGradient, kTie };
+  enum class Kind { kActivation, kGradient, kTie, kSkip, kSkipGradient };
   Kind kind = Kind::kActivation;
   std::string name = {};  // "2SEND_F0"
   uint32_t stage = 0;

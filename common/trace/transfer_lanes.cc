@@ -25,6 +25,10 @@ const char* NounOf(TraceTransfer::Kind kind) {
       return "gradients";
     case TraceTransfer::Kind::kTie:
       return "tied gradients";
+    case TraceTransfer::Kind::kSkip:
+      return "skipped activations";
+    case TraceTransfer::Kind::kSkipGradient:
+      return "skipped gradients";
   }
   return "tensors";
 }
