@@ -169,6 +169,7 @@ TEST_P(PytorchGoldenTest, ThreeStepsAreAsPytorchMakesThem) {
   model.vocab = 32;
   model.seq = model.positions = 8;
   model.tied = variant == "tied";
+  if (variant == "skips") model.skips = {{0, 2}, {1, 3}, {2, 4}};
   const std::unique_ptr<Device> device =
       device_kind == "reference" ? *ReferenceDevice::Create({}) : *CpuDevice::Create({});
   StageBench bench(*device, Spec(model, rule), model.Graph(), {0, 2});
@@ -201,8 +202,8 @@ TEST_P(PytorchGoldenTest, ThreeStepsAreAsPytorchMakesThem) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Devices, PytorchGoldenTest,
-                         testing::Combine(testing::Values("reference", "cpu"), testing::Values("tied", "untied"),
-                                          testing::Values("adamw", "sgd")),
+                         testing::Combine(testing::Values("reference", "cpu"),
+                                          testing::Values("tied", "untied", "skips"), testing::Values("adamw", "sgd")),
                          [](const auto& c) {
                            return absl::StrCat(std::get<0>(c.param), "_", std::get<1>(c.param), "_",
                                                std::get<2>(c.param));

@@ -1,16 +1,17 @@
 #!/usr/bin/env python3
-"""Writes tied.safetensors and untied.safetensors beside itself: three training steps of a small GPT-2, by PyTorch.
+"""Writes tied, untied and skips.safetensors beside itself: three training steps of a small GPT-2, by PyTorch.
 
 worker/model/pytorch_golden_test.cc repeats the steps and compares. The test needs no Python; run this again only when
 what the files hold changes:
 
     python3 -m venv /tmp/golden
     /tmp/golden/bin/pip install torch numpy safetensors
-    /tmp/golden/bin/python tests/golden/pytorch/make_golden.py
+    /tmp/golden/bin/python tests/golden/pytorch/make_golden.py [VARIANT...]
 
 Model: 2 blocks, hidden 16, 2 heads, vocabulary 32, sequences of 8 tokens, no dropout. Batch: 4 samples, as two
 micro-batches of 2; some labels are masked (-100). The loss is the mean over all labels that are not. Gradients are
 clipped to a norm of MAX_GRAD_NORM. Matrices have weight decay, vectors have none. The learning rate differs by step.
+The variants: one tensor as embedding and head, or two; two, and the skip connections SKIPS.
 
 Each file holds, with everything but the initial values in float64:
 
@@ -26,6 +27,7 @@ Each file holds, with everything but the initial values in float64:
 """
 
 import pathlib
+import sys
 
 import numpy
 import safetensors.numpy
@@ -39,6 +41,8 @@ WEIGHT_DECAY = 0.1
 BETAS, MOMENTUM = (0.9, 0.95), 0.9
 EPSILON = 1e-5  # large, or rounding decides where a gradient is zero by symmetry: of the keys' bias
 GRADIENT_STRIDE, PARAMETER_STRIDE = 3, 11
+# From layer -> to layer, of embedding, blocks, norm and head: each ends behind the start of the next.
+SKIPS = {0: 2, 1: 3, 2: 4}
 
 
 def initial_parameters(tied):
@@ -105,14 +109,24 @@ def mlp(p, name, x):
     return linear(p, f"{name}.c_proj", F.gelu(linear(p, f"{name}.c_fc", x), approximate="tanh"))
 
 
-def model_loss(p, tokens, labels):
-    x = p["transformer.wte.weight"][tokens] + p["transformer.wpe.weight"]
+def model_loss(p, tokens, labels, skips):
+    outputs = []  # by layer
+
+    def next_input():
+        x = outputs[-1]
+        for start, end in skips.items():
+            if end == len(outputs):
+                x = x + outputs[start]
+        return x
+
+    outputs.append(p["transformer.wte.weight"][tokens] + p["transformer.wpe.weight"])
     for i in range(NUM_BLOCKS):
         block = f"transformer.h.{i}"
+        x = next_input()
         x = x + attention(p, f"{block}.attn", norm(p, f"{block}.ln_1", x))
-        x = x + mlp(p, f"{block}.mlp", norm(p, f"{block}.ln_2", x))
-    x = norm(p, "transformer.ln_f", x)
-    logits = x @ p.get("lm_head.weight", p["transformer.wte.weight"]).T
+        outputs.append(x + mlp(p, f"{block}.mlp", norm(p, f"{block}.ln_2", x)))
+    outputs.append(norm(p, "transformer.ln_f", next_input()))
+    logits = next_input() @ p.get("lm_head.weight", p["transformer.wte.weight"]).T
     return F.cross_entropy(logits.view(-1, VOCAB), labels.view(-1), ignore_index=-100)
 
 
@@ -132,14 +146,14 @@ def end_to_end(tensors, stride):
     return torch.cat(flat)[::stride].to(torch.float64).numpy()
 
 
-def train(initial, rule, dtype):
+def train(initial, rule, dtype, skips):
     parameters = {name: t.to(dtype, copy=True).requires_grad_() for name, t in initial.items()}
     optimizer = make_optimizer(rule, parameters)
     tokens, labels = batch()
     result = {"loss": [], "grad_norm": [], "squared_norms": [], "parameters": []}
     for step, learning_rate in enumerate(LEARNING_RATES):
         optimizer.zero_grad()
-        loss = model_loss(parameters, tokens, labels)
+        loss = model_loss(parameters, tokens, labels, skips)
         loss.backward()
         gradients = {name: t.grad for name, t in parameters.items()}
         if step == 0:
@@ -159,14 +173,15 @@ def train(initial, rule, dtype):
 def main():
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
-    for variant in ("tied", "untied"):
+    for variant in sys.argv[1:] or ("tied", "untied", "skips"):
+        skips = SKIPS if variant == "skips" else {}
         initial = initial_parameters(variant == "tied")
         tokens, labels = batch()
         arrays = {f"initial.{name}": t.numpy() for name, t in initial.items()}
         arrays["tokens"] = tokens.numpy().astype(numpy.int32)
         arrays["labels"] = labels.numpy().astype(numpy.int32)
         for rule in ("adamw", "sgd"):
-            exact, rounded = (train(initial, rule, dtype) for dtype in (torch.float64, torch.float32))
+            exact, rounded = (train(initial, rule, dtype, skips) for dtype in (torch.float64, torch.float32))
             for name, value in exact.items():
                 arrays[f"{rule}.{name}"] = value
             arrays[f"{rule}.float32_deviation"] = numpy.array(
