@@ -54,11 +54,12 @@ absl::Status ParseSlots(TextLine& line, google::protobuf::RepeatedPtrField<v1::S
 absl::StatusOr<v1::ChannelKind> ParseChannelKind(TextLine& line) {
   for (const auto& [name, kind] :
        {std::pair("activation", v1::CHANNEL_KIND_ACTIVATION), std::pair("gradient", v1::CHANNEL_KIND_GRADIENT),
+        std::pair("skip", v1::CHANNEL_KIND_SKIP), std::pair("skip_gradient", v1::CHANNEL_KIND_SKIP_GRADIENT),
         std::pair("tie", v1::CHANNEL_KIND_TIE), std::pair("state", v1::CHANNEL_KIND_STATE),
         std::pair("unspecified", v1::CHANNEL_KIND_UNSPECIFIED)}) {
     if (line.TakeIf(name)) return kind;
   }
-  return line.Error("expected activation, gradient, tie or state");
+  return line.Error("expected activation, gradient, skip, skip_gradient, tie or state");
 }
 
 absl::Status ParseProgramLine(TextLine& line, v1::StageProgram& program) {
@@ -96,6 +97,12 @@ absl::Status ParseChannelLine(TextLine& line, v1::StageProgram& program) {
   channel.set_num_slots(static_cast<uint32_t>(num_slots));
   channel.set_bytes(bytes);
   channel.set_bytes_per_sample(bytes_per_sample);
+  if (line.TakeIf("connections")) {
+    while (line.has_number()) {
+      STAGECOACH_ASSIGN_OR_RETURN(const uint64_t connection, line.Number("skip connection"));
+      channel.add_skip_connections(static_cast<uint32_t>(connection));
+    }
+  }
   v1::ChannelSlots& slots = *program.add_channel_slots();
   if (line.TakeIf("at")) STAGECOACH_RETURN_IF_ERROR(ParseSlots(line, *slots.mutable_slots()));
   return line.ExpectEnd();
@@ -136,11 +143,25 @@ struct TransferSlot {
   uint32_t channel = 0;
   int32_t slot = kNoSlot;
 };
-absl::StatusOr<TransferSlot> ParseTransferSlot(TextLine& line, absl::string_view label) {
-  if (!line.TakeIf(label)) return TransferSlot{};
+absl::StatusOr<TransferSlot> ParseTransferSlot(TextLine& line) {
   STAGECOACH_ASSIGN_OR_RETURN(const auto numbers,
                               ParsePair(line, "channel and slot", ".", std::numeric_limits<int32_t>::max()));
   return TransferSlot{static_cast<uint32_t>(numbers.first), static_cast<int32_t>(numbers.second)};
+}
+absl::StatusOr<TransferSlot> ParseTransfer(TextLine& line, absl::string_view label) {
+  return line.TakeIf(label) ? ParseTransferSlot(line) : TransferSlot{};
+}
+
+absl::Status ParseSkips(TextLine& line, absl::string_view label,
+                        google::protobuf::RepeatedPtrField<v1::SkipSlot>& skips) {
+  if (!line.TakeIf(label)) return absl::OkStatus();
+  while (line.has_number()) {
+    STAGECOACH_ASSIGN_OR_RETURN(const TransferSlot transfer, ParseTransferSlot(line));
+    v1::SkipSlot& skip = *skips.Add();
+    skip.set_channel(transfer.channel);
+    skip.set_slot(transfer.slot);
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ParseInstructionLine(TextLine& line, v1::StageProgram& program) {
@@ -148,8 +169,10 @@ absl::Status ParseInstructionLine(TextLine& line, v1::StageProgram& program) {
   STAGECOACH_ASSIGN_OR_RETURN(*instruction.mutable_action(), line.Action());
   STAGECOACH_ASSIGN_OR_RETURN(const std::optional<uint64_t> sequence, line.NumberBehindHash());
   STAGECOACH_ASSIGN_OR_RETURN(const int32_t load_slot, ParseSlotIndex(line, "load"));
-  STAGECOACH_ASSIGN_OR_RETURN(const TransferSlot recv, ParseTransferSlot(line, "recv"));
-  STAGECOACH_ASSIGN_OR_RETURN(const TransferSlot send, ParseTransferSlot(line, "send"));
+  STAGECOACH_ASSIGN_OR_RETURN(const TransferSlot recv, ParseTransfer(line, "recv"));
+  STAGECOACH_ASSIGN_OR_RETURN(const TransferSlot send, ParseTransfer(line, "send"));
+  STAGECOACH_RETURN_IF_ERROR(ParseSkips(line, "skip_recv", *instruction.mutable_skip_recv()));
+  STAGECOACH_RETURN_IF_ERROR(ParseSkips(line, "skip_send", *instruction.mutable_skip_send()));
   STAGECOACH_ASSIGN_OR_RETURN(const int32_t saved_slot, ParseSlotIndex(line, "saved"));
   STAGECOACH_ASSIGN_OR_RETURN(const int32_t shared_slot, ParseSlotIndex(line, "shared"));
   STAGECOACH_ASSIGN_OR_RETURN(const int32_t pending_slot, ParseSlotIndex(line, "pending"));

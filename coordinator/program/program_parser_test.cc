@@ -59,7 +59,8 @@ TEST(ProgramParserTest, NamesThePlaceOfAMistake) {
   EXPECT_THAT(Refusal(absl::StrReplaceAll(head, {{"0+64", "0-64"}})),
               HasSubstr("column 53: expected offset and bytes"));
   EXPECT_THAT(Refusal(head + "channel 1"), StartsWith("line 2, column 9: expected 0, not \"1\""));
-  EXPECT_THAT(Refusal(head + "channel 0 letters"), HasSubstr("expected activation, gradient, tie or state"));
+  EXPECT_THAT(Refusal(head + "channel 0 letters"),
+              HasSubstr("expected activation, gradient, skip, skip_gradient, tie or state"));
   EXPECT_THAT(Refusal(head + "stage 0 layers 0-1"),
               HasSubstr("column 16: expected layers, two numbers with .. between"));
   EXPECT_THAT(Refusal(head + "0F0 saved 0 load 0"), StartsWith("line 2, column 13: expected the end of the line"));

@@ -22,6 +22,10 @@ absl::string_view KindText(v1::ChannelKind kind) {
       return "tie";
     case v1::CHANNEL_KIND_STATE:
       return "state";
+    case v1::CHANNEL_KIND_SKIP:
+      return "skip";
+    case v1::CHANNEL_KIND_SKIP_GRADIENT:
+      return "skip_gradient";
     default:
       return "unspecified";
   }
@@ -41,6 +45,9 @@ std::string ChannelLine(const v1::StageProgram& program, int index) {
                                   "->", channel.to_stage(), " worker ", channel.from_worker_rank(), "->",
                                   channel.to_worker_rank(), " slots ", channel.num_slots(), " bytes ", channel.bytes());
   absl::StrAppend(&text, " per_sample ", channel.bytes_per_sample());
+  if (!channel.skip_connections().empty()) {
+    absl::StrAppend(&text, " connections ", absl::StrJoin(channel.skip_connections(), " "));
+  }
   if (index < program.channel_slots_size()) AppendSlots("at", program.channel_slots(index).slots(), text);
   return text;
 }
@@ -59,7 +66,15 @@ std::string StageLine(const v1::StageSlots& stage) {
   return text;
 }
 
-// "2F0 recv 1.0 send 2.1 saved 0 shared 0": channel and slot of a transfer joined by a dot, the sequence behind #.
+using SkipSlots = google::protobuf::RepeatedPtrField<v1::SkipSlot>;
+void AppendSkips(absl::string_view name, const SkipSlots& skips, std::string& text) {
+  if (skips.empty()) return;
+  absl::StrAppend(&text, " ", name);
+  for (const v1::SkipSlot& skip : skips) absl::StrAppend(&text, " ", skip.channel(), ".", skip.slot());
+}
+
+// "2F0 recv 1.0 send 2.1 skip_send 5.0 6.1 saved 0 shared 0": channel and slot of a transfer joined by a dot, the
+// sequence behind #.
 std::string InstructionLine(const v1::Instruction& instruction) {
   std::string text = ActionText(instruction.action());
   const v1::ActionKind kind = instruction.action().kind();
@@ -75,6 +90,8 @@ std::string InstructionLine(const v1::Instruction& instruction) {
   append("load", instruction.load_slot());
   append_transfer("recv", instruction.recv_channel(), instruction.recv_slot());
   append_transfer("send", instruction.send_channel(), instruction.send_slot());
+  AppendSkips("skip_recv", instruction.skip_recv(), text);
+  AppendSkips("skip_send", instruction.skip_send(), text);
   append("saved", instruction.saved_slot());
   append("shared", instruction.shared_slot());
   append("pending", instruction.pending_slot());
