@@ -31,6 +31,8 @@ struct VerifierInput {
 //   program F alone), each after what it needs, on the worker that holds the stage; every loss is read once;
 // - of frozen layers all that is left out, and nothing else: a stage has a W when a layer in it is trained, an I when
 //   one in it or below it is, and a gradient goes down a cut when one below the cut is;
+// - there is a skip edge between two stages exactly where connections lead, with those and their sizes, one back where
+//   their gradients are wanted, and every F and I reads and writes all of its own, once;
 // - a stage that recomputes layers, which are blocks of its own, has one R of every micro-batch between its F and its
 //   I, and no other stage has one;
 // - W runs in micro-batch order on every stage; ties are reduced after the last W of both uses, norms after everything;

@@ -21,6 +21,17 @@ namespace stagecoach {
 // The parts of Verify, in the order in which they run: each relies on what the ones before have shown. They read
 // programs, graph and plan, and nothing of the lowering.
 
+// Equal for the two ends of a channel: kind, stage that sends, stage that receives.
+using ChannelKey = std::tuple<int, uint32_t, uint32_t>;
+inline ChannelKey KeyOf(const v1::ChannelSpec& channel) {
+  return {static_cast<int>(channel.kind()), channel.from_stage(), channel.to_stage()};
+}
+
+// Skip edges that F or I of a stage reads and writes, ascending by the stage at the other end.
+struct SkipsOfAction {
+  std::vector<ChannelKey> recv, send;
+};
+
 // What the pipeline is, from graph and plan alone.
 struct PipelineShape {
   uint32_t num_stages = 0;
@@ -31,6 +42,8 @@ struct PipelineShape {
   uint32_t tie_upper_stage = 0;
   std::vector<bool> recomputes = {};  // [num_stages] the stage runs the forward of some of its layers again, as R
   std::vector<StageBackward> backward = {};  // [num_stages] when it trains: what frozen layers leave of it
+  std::map<ChannelKey, v1::ChannelSpec> skip_channels = {};            // that there must be; without num_slots
+  std::vector<SkipsOfAction> forward_skips = {}, backward_skips = {};  // [num_stages]
 
   bool HasInput(uint32_t stage) const { return !forward_only && backward[stage].input; }
   bool HasWeight(uint32_t stage) const { return !forward_only && backward[stage].weight; }
@@ -43,9 +56,13 @@ struct PipelineShape {
   bool SendsTie(uint32_t stage) const { return IsTied(stage) && tie_lower_stage != tie_upper_stage; }
 };
 
+uint32_t StageOfLayer(const v1::Plan& plan, uint32_t layer);
+// Fills what the shape says of skip edges, from the rest of it. INVALID_ARGUMENT: their tensors are of no size that a
+// channel can have.
+absl::Status AddSkipChannels(const VerifierInput& input, PipelineShape& shape);
 // Layers are covered once, in order; programs are those of the plan's stages and workers.
 absl::StatusOr<PipelineShape> VerifyPlacement(const VerifierInput& input);
-// The channels are those that the cuts and the tie need, alike at both ends and large enough.
+// The channels are those that the cuts, the skip connections and the tie need, alike at both ends and large enough.
 absl::Status VerifyChannelSpecs(const VerifierInput& input, const PipelineShape& shape);
 // Slots are aligned, inside the arena and large enough.
 absl::Status VerifySlots(const VerifierInput& input, const PipelineShape& shape);
@@ -62,12 +79,8 @@ absl::Status VerifyTransfers(const VerifierInput& input, const std::vector<Posts
 // Run together, the programs end.
 absl::Status VerifyTermination(const VerifierInput& input);
 
-// Equal for the two ends of a channel.
-using ChannelKey = std::tuple<int, uint32_t, uint32_t>;
-inline ChannelKey KeyOf(const v1::ChannelSpec& channel) {
-  return {static_cast<int>(channel.kind()), channel.from_stage(), channel.to_stage()};
-}
-std::string ChannelName(const v1::ChannelSpec& channel);  // "activation channel 0->1"
+std::string ChannelName(const ChannelKey& key);  // "activation channel 0->1"
+inline std::string ChannelName(const v1::ChannelSpec& channel) { return ChannelName(KeyOf(channel)); }
 // Between two stages of one worker: a buffer that one writes and the other reads, without a transfer.
 inline bool IsWithinWorker(const v1::ChannelSpec& channel) {
   return channel.from_worker_rank() == channel.to_worker_rank();

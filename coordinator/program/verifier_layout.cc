@@ -5,6 +5,7 @@
 
 #include "common/frozen_layers.h"
 #include "common/memory_layout.h"
+#include "common/skip_connections.h"
 #include "common/status_macros.h"
 #include "coordinator/program/slot_sizes.h"
 #include "coordinator/program/stage_memory.h"
@@ -57,12 +58,6 @@ bool AreEqual(const google::protobuf::RepeatedField<uint32_t>& a, const google::
   return std::equal(a.begin(), a.end(), b.begin(), b.end());
 }
 
-uint32_t StageOfLayer(const v1::Plan& plan, uint32_t layer) {
-  int stage = 0;
-  while (plan.stages(stage).last_layer() < layer) ++stage;
-  return static_cast<uint32_t>(stage);
-}
-
 absl::Status VerifyStagesOfProgram(const v1::StageProgram& program, const v1::Plan& plan, const PipelineShape& shape) {
   int next = 0;
   for (int stage = 0; stage < plan.stages_size(); ++stage) {
@@ -96,6 +91,11 @@ absl::Status VerifyStagesOfProgram(const v1::StageProgram& program, const v1::Pl
 absl::StatusOr<v1::ChannelSpec> NeededChannel(const VerifierInput& input, const PipelineShape& shape,
                                               const v1::ChannelSpec& given) {
   v1::ChannelSpec needed = given;
+  if (const auto skip = shape.skip_channels.find(KeyOf(given)); skip != shape.skip_channels.end()) {
+    needed = skip->second;
+    needed.set_num_slots(given.num_slots());
+    return needed;
+  }
   const uint32_t from = given.from_stage();
   const uint32_t to = given.to_stage();
   const bool in_range = from < shape.num_stages && to < shape.num_stages;
@@ -122,7 +122,8 @@ absl::StatusOr<v1::ChannelSpec> NeededChannel(const VerifierInput& input, const 
 bool AreEqual(const v1::ChannelSpec& a, const v1::ChannelSpec& b) {
   return KeyOf(a) == KeyOf(b) && a.from_worker_rank() == b.from_worker_rank() &&
          a.to_worker_rank() == b.to_worker_rank() && a.num_slots() == b.num_slots() &&
-         a.bytes_per_sample() == b.bytes_per_sample() && a.bytes() == b.bytes();
+         a.bytes_per_sample() == b.bytes_per_sample() && a.bytes() == b.bytes() &&
+         AreEqual(a.skip_connections(), b.skip_connections());
 }
 
 // Channels with an end at each worker, by rank.
@@ -137,6 +138,7 @@ std::vector<size_t> NumChannelsOfWorkers(const VerifierInput& input, const Pipel
   for (uint32_t stage = 0; stage + 1 < shape.num_stages; ++stage) {
     add(stage, stage + 1, shape.SendsGradient(stage + 1) ? 2 : 1);
   }
+  for (const auto& [key, channel] : shape.skip_channels) add(channel.from_stage(), channel.to_stage(), 1);
   if (shape.SendsTie(shape.tie_lower_stage)) add(shape.tie_lower_stage, shape.tie_upper_stage, 2);
   return num_channels;
 }
@@ -189,12 +191,10 @@ absl::Status VerifyStageMemory(const VerifierInput& input, int stage) {
 
 }  // namespace
 
-std::string ChannelName(const v1::ChannelSpec& channel) {
-  absl::string_view kind = "unknown";
-  if (channel.kind() == v1::CHANNEL_KIND_ACTIVATION) kind = "activation";
-  if (channel.kind() == v1::CHANNEL_KIND_GRADIENT) kind = "gradient";
-  if (channel.kind() == v1::CHANNEL_KIND_TIE) kind = "tie";
-  return absl::StrCat(kind, " channel ", channel.from_stage(), "->", channel.to_stage());
+uint32_t StageOfLayer(const v1::Plan& plan, uint32_t layer) {
+  int stage = 0;
+  while (plan.stages(stage).last_layer() < layer) ++stage;
+  return static_cast<uint32_t>(stage);
 }
 
 absl::StatusOr<PipelineShape> VerifyPlacement(const VerifierInput& input) {
@@ -207,6 +207,7 @@ absl::StatusOr<PipelineShape> VerifyPlacement(const VerifierInput& input) {
     return Refuse(shape.num_stages, " stages and ", shape.num_micro_batches, " micro-batches; 1 to ", kMaxStages,
                   " and 1 to ", kMaxMicroBatches, " are possible");
   }
+  STAGECOACH_RETURN_IF_ERROR(CheckSkipConnections(input.graph));
   STAGECOACH_RETURN_IF_ERROR(VerifyLayers(input.graph, input.plan));
   STAGECOACH_RETURN_IF_ERROR(VerifyRecomputedLayers(input.graph, input.plan));
   for (int stage = 0; stage < input.plan.stages_size(); ++stage) {
@@ -232,6 +233,7 @@ absl::StatusOr<PipelineShape> VerifyPlacement(const VerifierInput& input) {
     shape.tie_lower_stage = StageOfLayer(input.plan, shape.tie->owner_layer);
     shape.tie_upper_stage = StageOfLayer(input.plan, shape.tie->later_layer);
   }
+  STAGECOACH_RETURN_IF_ERROR(AddSkipChannels(input, shape));
   return shape;
 }
 
@@ -253,8 +255,9 @@ absl::Status VerifyChannelSpecs(const VerifierInput& input, const PipelineShape&
           channel.from_worker_rank() == program.worker_rank() || channel.to_worker_rank() == program.worker_rank();
       if (!is_here || ++seen[KeyOf(channel)] > 1 || channel.num_slots() == 0 || !AreEqual(channel, needed) ||
           !AreEqual(channel, *other)) {
-        return Refuse("worker ", program.worker_rank(), ": the ", ChannelName(channel),
-                      " is not what its cut needs, or not the same at both ends: ", channel.ShortDebugString());
+        return Refuse("worker ", program.worker_rank(), ": the ", ChannelName(channel), " is not what its ",
+                      channel.skip_connections().empty() ? "cut needs" : "connections need",
+                      ", or not the same at both ends: ", channel.ShortDebugString());
       }
     }
   }

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <initializer_list>
+#include <string>
 
 #include "common/status_macros.h"
 #include "coordinator/program/instruction_uses.h"
@@ -62,8 +64,10 @@ class ProgramWalk {
   bool Recomputes(uint32_t stage) const { return shape_.recomputes[stage]; }
 
   absl::Status Step(const v1::Instruction& instruction);
-  absl::Status CheckUses(const v1::Instruction& instruction) const;
-  absl::Status CheckChannel(uint32_t channel, v1::ChannelKind kind, bool sends, uint32_t stage) const;
+  absl::Status CheckChannel(uint32_t channel, std::initializer_list<v1::ChannelKind> kinds, bool sends,
+                            uint32_t stage) const;
+  absl::Status CheckPostChannel(const v1::Instruction& post, bool is_forward, bool sends) const;
+  std::string SlotName(uint32_t channel, absl::string_view usual) const;
 
   absl::Status Load(const v1::Instruction& instruction, StageState& state);
   absl::Status Forward(const v1::Instruction& instruction, StageState& state);
@@ -81,8 +85,10 @@ class ProgramWalk {
   absl::Status ReadAndFree(SlotTable& table, int32_t slot, uint32_t micro_batch, absl::string_view what);
   void Free(SlotTable& table, int32_t slot);
   absl::Status WriteRecomputed(const v1::Instruction& instruction, StageState& state);
-  absl::Status WriteSend(const v1::Instruction& instruction);
-  absl::Status ConsumeRecv(const v1::Instruction& instruction);
+  absl::Status WriteSlot(uint32_t channel, int32_t slot, uint32_t micro_batch);
+  absl::Status ReadSlot(uint32_t channel, int32_t slot, uint32_t micro_batch);
+  absl::Status WriteSends(const v1::Instruction& instruction);
+  absl::Status ConsumeRecvs(const v1::Instruction& instruction);
   absl::Status UseScratch();
   absl::Status Post(const v1::Instruction& instruction);
   absl::Status PostReceive(const v1::Instruction& instruction, uint32_t micro_batch);
@@ -102,30 +108,30 @@ class ProgramWalk {
   int index_ = 0;
 };
 
-absl::Status ProgramWalk::CheckUses(const v1::Instruction& instruction) const {
-  const InstructionUses uses = UsesOf(instruction.action(), shape_);
-  const auto names = [](int32_t slot, bool used) { return used ? slot >= 0 : slot == -1; };
-  const bool waits_for_recv = uses.recv && !uses.post;
-  const bool writes_send = uses.send && !uses.post;
-  if (!names(instruction.load_slot(), uses.load) || !names(instruction.recv_slot(), uses.recv) ||
-      !names(instruction.send_slot(), uses.send) || !names(instruction.saved_slot(), uses.saved) ||
-      !names(instruction.shared_slot(), uses.shared) || !names(instruction.pending_slot(), uses.pending) ||
-      !names(instruction.recomputed_slot(), uses.recomputed) ||
-      (!uses.post && (instruction.channel() != 0 || instruction.sequence() != 0)) ||
-      (!waits_for_recv && instruction.recv_channel() != 0) || (!writes_send && instruction.send_channel() != 0)) {
-    return Error("names a slot or channel that it does not use, or lacks one that it uses: ",
-                 instruction.ShortDebugString());
+absl::Status ProgramWalk::CheckChannel(uint32_t channel, std::initializer_list<v1::ChannelKind> kinds, bool sends,
+                                       uint32_t stage) const {
+  if (channel >= channels_.size()) return Error("there is no channel ", channel);
+  const v1::ChannelSpec& spec = program_.channels(static_cast<int>(channel));
+  if (std::find(kinds.begin(), kinds.end(), spec.kind()) == kinds.end() ||
+      (sends ? spec.from_stage() : spec.to_stage()) != stage) {
+    return Error("the ", ChannelName(spec), " is not the one that it ", sends ? "sends" : "receives", " on");
   }
   return absl::OkStatus();
 }
 
-absl::Status ProgramWalk::CheckChannel(uint32_t channel, v1::ChannelKind kind, bool sends, uint32_t stage) const {
-  if (channel >= channels_.size()) return Error("there is no channel ", channel);
-  const v1::ChannelSpec& spec = program_.channels(static_cast<int>(channel));
-  if (spec.kind() != kind || (sends ? spec.from_stage() : spec.to_stage()) != stage) {
-    return Error("the ", ChannelName(spec), " is not the one that it ", sends ? "sends" : "receives", " on");
+absl::Status ProgramWalk::CheckPostChannel(const v1::Instruction& post, bool is_forward, bool sends) const {
+  const uint32_t stage = post.action().stage();
+  if (is_forward) {
+    return CheckChannel(post.channel(), {v1::CHANNEL_KIND_ACTIVATION, v1::CHANNEL_KIND_SKIP}, sends, stage);
   }
-  return absl::OkStatus();
+  return CheckChannel(post.channel(), {v1::CHANNEL_KIND_GRADIENT, v1::CHANNEL_KIND_SKIP_GRADIENT}, sends, stage);
+}
+
+// Of a skip edge, of which an instruction may use several, by the edge.
+std::string ProgramWalk::SlotName(uint32_t channel, absl::string_view usual) const {
+  const v1::ChannelSpec& spec = program_.channels(static_cast<int>(channel));
+  const bool is_skip = spec.kind() == v1::CHANNEL_KIND_SKIP || spec.kind() == v1::CHANNEL_KIND_SKIP_GRADIENT;
+  return is_skip ? ChannelName(spec) : std::string(usual);
 }
 
 absl::Status ProgramWalk::Step(const v1::Instruction& instruction) {
@@ -137,7 +143,7 @@ absl::Status ProgramWalk::Step(const v1::Instruction& instruction) {
     return Error("there are ", shape_.num_micro_batches, " micro-batches");
   }
   if (state.norm_done) return Error("comes after the norm, which ends the step of its stage");
-  STAGECOACH_RETURN_IF_ERROR(CheckUses(instruction));
+  if (const std::string wrong = WrongUses(instruction, program_, shape_); !wrong.empty()) return Error(wrong);
   switch (action.kind()) {
     case v1::ACTION_KIND_LOAD:
       return Load(instruction, state);
@@ -209,28 +215,46 @@ absl::Status ProgramWalk::UseScratch() {
   return absl::OkStatus();
 }
 
-absl::Status ProgramWalk::WriteSend(const v1::Instruction& instruction) {
-  const v1::Action& action = instruction.action();
-  const bool is_forward = action.kind() == v1::ACTION_KIND_FORWARD;
-  const v1::ChannelKind kind = is_forward ? v1::CHANNEL_KIND_ACTIVATION : v1::CHANNEL_KIND_GRADIENT;
-  STAGECOACH_RETURN_IF_ERROR(CheckChannel(instruction.send_channel(), kind, true, action.stage()));
-  SlotTable& table = channels_[instruction.send_channel()];
-  const auto slot = static_cast<size_t>(instruction.send_slot());
+absl::Status ProgramWalk::WriteSlot(uint32_t channel, int32_t slot, uint32_t micro_batch) {
+  SlotTable& table = channels_[channel];
+  const auto index = static_cast<size_t>(slot);
   // It waits for a send in flight, so the slot is free by then.
-  if (slot < table.states.size() && table.states[slot].content == Content::kInFlight) {
-    Free(table, instruction.send_slot());
-  }
-  return Write(table, instruction.send_slot(), action.micro_batch(), "send");
+  if (index < table.states.size() && table.states[index].content == Content::kInFlight) Free(table, slot);
+  return Write(table, slot, micro_batch, SlotName(channel, "send"));
 }
 
-absl::Status ProgramWalk::ConsumeRecv(const v1::Instruction& instruction) {
+absl::Status ProgramWalk::ReadSlot(uint32_t channel, int32_t slot, uint32_t micro_batch) {
+  if (!IsLocal(channel)) --num_unread_[channel];
+  return ReadAndFree(channels_[channel], slot, micro_batch, SlotName(channel, "receive"));
+}
+
+absl::Status ProgramWalk::WriteSends(const v1::Instruction& instruction) {
   const v1::Action& action = instruction.action();
-  v1::ChannelKind kind = v1::CHANNEL_KIND_GRADIENT;
-  if (action.kind() == v1::ACTION_KIND_FORWARD) kind = v1::CHANNEL_KIND_ACTIVATION;
-  if (action.kind() == v1::ACTION_KIND_TIE_REDUCE) kind = v1::CHANNEL_KIND_TIE;
-  STAGECOACH_RETURN_IF_ERROR(CheckChannel(instruction.recv_channel(), kind, false, action.stage()));
-  if (!IsLocal(instruction.recv_channel())) --num_unread_[instruction.recv_channel()];
-  return ReadAndFree(channels_[instruction.recv_channel()], instruction.recv_slot(), action.micro_batch(), "receive");
+  const bool is_forward = action.kind() == v1::ACTION_KIND_FORWARD;
+  if (instruction.send_slot() >= 0) {
+    const v1::ChannelKind kind = is_forward ? v1::CHANNEL_KIND_ACTIVATION : v1::CHANNEL_KIND_GRADIENT;
+    STAGECOACH_RETURN_IF_ERROR(CheckChannel(instruction.send_channel(), {kind}, true, action.stage()));
+    STAGECOACH_RETURN_IF_ERROR(WriteSlot(instruction.send_channel(), instruction.send_slot(), action.micro_batch()));
+  }
+  for (const v1::SkipSlot& skip : instruction.skip_send()) {
+    STAGECOACH_RETURN_IF_ERROR(WriteSlot(skip.channel(), skip.slot(), action.micro_batch()));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status ProgramWalk::ConsumeRecvs(const v1::Instruction& instruction) {
+  const v1::Action& action = instruction.action();
+  if (instruction.recv_slot() >= 0) {
+    v1::ChannelKind kind = v1::CHANNEL_KIND_GRADIENT;
+    if (action.kind() == v1::ACTION_KIND_FORWARD) kind = v1::CHANNEL_KIND_ACTIVATION;
+    if (action.kind() == v1::ACTION_KIND_TIE_REDUCE) kind = v1::CHANNEL_KIND_TIE;
+    STAGECOACH_RETURN_IF_ERROR(CheckChannel(instruction.recv_channel(), {kind}, false, action.stage()));
+    STAGECOACH_RETURN_IF_ERROR(ReadSlot(instruction.recv_channel(), instruction.recv_slot(), action.micro_batch()));
+  }
+  for (const v1::SkipSlot& skip : instruction.skip_recv()) {
+    STAGECOACH_RETURN_IF_ERROR(ReadSlot(skip.channel(), skip.slot(), action.micro_batch()));
+  }
+  return absl::OkStatus();
 }
 
 absl::Status ProgramWalk::Load(const v1::Instruction& instruction, StageState& state) {
@@ -245,12 +269,12 @@ absl::Status ProgramWalk::Forward(const v1::Instruction& instruction, StageState
   if (state.forward_done[micro_batch]) return Error("runs a second time");
   state.forward_done[micro_batch] = true;
   // Input and output exist together, and with the slots that the call fills.
-  if (instruction.send_slot() >= 0) STAGECOACH_RETURN_IF_ERROR(WriteSend(instruction));
+  STAGECOACH_RETURN_IF_ERROR(WriteSends(instruction));
   STAGECOACH_RETURN_IF_ERROR(Write(state.saved, instruction.saved_slot(), micro_batch, "saved"));
   STAGECOACH_RETURN_IF_ERROR(Write(state.shared, instruction.shared_slot(), micro_batch, "shared"));
   if (Recomputes(stage)) STAGECOACH_RETURN_IF_ERROR(WriteRecomputed(instruction, state));
   STAGECOACH_RETURN_IF_ERROR(UseScratch());
-  if (instruction.recv_slot() >= 0) STAGECOACH_RETURN_IF_ERROR(ConsumeRecv(instruction));
+  STAGECOACH_RETURN_IF_ERROR(ConsumeRecvs(instruction));
   if (instruction.load_slot() >= 0) {
     STAGECOACH_RETURN_IF_ERROR(Read(state.load, instruction.load_slot(), micro_batch, "load"));
     if (!IsLast(stage) || !shape_.HasWeight(stage)) Free(state.load, instruction.load_slot());
@@ -296,7 +320,7 @@ absl::Status ProgramWalk::BackwardInput(const v1::Instruction& instruction, Stag
   if (!shape_.HasInput(stage)) return Error("every layer of its stage and below is frozen");
   if (state.input_done[micro_batch]) return Error("runs a second time");
   state.input_done[micro_batch] = true;
-  if (instruction.send_slot() >= 0) STAGECOACH_RETURN_IF_ERROR(WriteSend(instruction));
+  STAGECOACH_RETURN_IF_ERROR(WriteSends(instruction));
   if (shape_.LeavesPending(stage)) {
     STAGECOACH_RETURN_IF_ERROR(again ? Read(state.pending, instruction.pending_slot(), micro_batch, "pending")
                                      : Write(state.pending, instruction.pending_slot(), micro_batch, "pending"));
@@ -306,7 +330,7 @@ absl::Status ProgramWalk::BackwardInput(const v1::Instruction& instruction, Stag
   }
   STAGECOACH_RETURN_IF_ERROR(Read(state.shared, instruction.shared_slot(), micro_batch, "shared"));
   STAGECOACH_RETURN_IF_ERROR(UseScratch());
-  if (instruction.recv_slot() >= 0) STAGECOACH_RETURN_IF_ERROR(ConsumeRecv(instruction));
+  STAGECOACH_RETURN_IF_ERROR(ConsumeRecvs(instruction));
   if (again) Free(state.recomputed, instruction.recomputed_slot());
   if (!shape_.HasWeight(stage)) Free(state.shared, instruction.shared_slot());
   return ReadAndFree(state.saved, instruction.saved_slot(), micro_batch, "saved");
@@ -353,11 +377,11 @@ absl::Status ProgramWalk::Post(const v1::Instruction& instruction) {
 
 absl::Status ProgramWalk::Send(const v1::Instruction& instruction) {
   const v1::Action& action = instruction.action();
-  const v1::ChannelKind kind =
-      action.kind() == v1::ACTION_KIND_SEND_FORWARD ? v1::CHANNEL_KIND_ACTIVATION : v1::CHANNEL_KIND_GRADIENT;
-  STAGECOACH_RETURN_IF_ERROR(CheckChannel(instruction.channel(), kind, true, action.stage()));
+  const bool is_forward = action.kind() == v1::ACTION_KIND_SEND_FORWARD;
+  STAGECOACH_RETURN_IF_ERROR(CheckPostChannel(instruction, is_forward, true));
   SlotTable& table = channels_[instruction.channel()];
-  STAGECOACH_RETURN_IF_ERROR(Read(table, instruction.send_slot(), action.micro_batch(), "send"));
+  STAGECOACH_RETURN_IF_ERROR(
+      Read(table, instruction.send_slot(), action.micro_batch(), SlotName(instruction.channel(), "send")));
   SlotState& state = table.states[static_cast<size_t>(instruction.send_slot())];
   if (state.content == Content::kInFlight) return Error("posts a slot that is in flight");
   state.content = Content::kInFlight;
@@ -366,7 +390,8 @@ absl::Status ProgramWalk::Send(const v1::Instruction& instruction) {
 
 absl::Status ProgramWalk::PostReceive(const v1::Instruction& instruction, uint32_t micro_batch) {
   const uint32_t channel = instruction.channel();
-  STAGECOACH_RETURN_IF_ERROR(Write(channels_[channel], instruction.recv_slot(), micro_batch, "receive"));
+  STAGECOACH_RETURN_IF_ERROR(
+      Write(channels_[channel], instruction.recv_slot(), micro_batch, SlotName(channel, "receive")));
   const v1::ChannelSpec& spec = program_.channels(static_cast<int>(channel));
   if (++num_unread_[channel] > spec.num_slots()) {
     return Error("is one post more than the ", spec.num_slots(), " that may be under way on the ", ChannelName(spec));
@@ -376,9 +401,8 @@ absl::Status ProgramWalk::PostReceive(const v1::Instruction& instruction, uint32
 
 absl::Status ProgramWalk::Recv(const v1::Instruction& instruction) {
   const v1::Action& action = instruction.action();
-  const v1::ChannelKind kind =
-      action.kind() == v1::ACTION_KIND_RECV_FORWARD ? v1::CHANNEL_KIND_ACTIVATION : v1::CHANNEL_KIND_GRADIENT;
-  STAGECOACH_RETURN_IF_ERROR(CheckChannel(instruction.channel(), kind, false, action.stage()));
+  const bool is_forward = action.kind() == v1::ACTION_KIND_RECV_FORWARD;
+  STAGECOACH_RETURN_IF_ERROR(CheckPostChannel(instruction, is_forward, false));
   return PostReceive(instruction, action.micro_batch());
 }
 
@@ -386,13 +410,13 @@ absl::Status ProgramWalk::Tie(const v1::Instruction& instruction, StageState& st
   const v1::Action& action = instruction.action();
   if (!shape_.IsTied(action.stage()) || action.micro_batch() != 0) return Error("this stage has no such tie");
   if (action.kind() == v1::ACTION_KIND_RECV_TIE) {
-    STAGECOACH_RETURN_IF_ERROR(CheckChannel(instruction.channel(), v1::CHANNEL_KIND_TIE, false, action.stage()));
+    STAGECOACH_RETURN_IF_ERROR(CheckChannel(instruction.channel(), {v1::CHANNEL_KIND_TIE}, false, action.stage()));
     return PostReceive(instruction, 0);
   }
   if (state.num_weight_done != shape_.num_micro_batches) return Error("comes before the last W of its stage");
   if (state.tie_reduced) return Error("comes after the sum of both uses has been made");
   if (action.kind() == v1::ACTION_KIND_SEND_TIE) {
-    STAGECOACH_RETURN_IF_ERROR(CheckChannel(instruction.channel(), v1::CHANNEL_KIND_TIE, true, action.stage()));
+    STAGECOACH_RETURN_IF_ERROR(CheckChannel(instruction.channel(), {v1::CHANNEL_KIND_TIE}, true, action.stage()));
     SlotTable& table = channels_[instruction.channel()];
     STAGECOACH_RETURN_IF_ERROR(Write(table, instruction.send_slot(), 0, "send"));
     state.tie_sent = true;
@@ -404,7 +428,7 @@ absl::Status ProgramWalk::Tie(const v1::Instruction& instruction, StageState& st
   }
   if (shape_.SendsTie(action.stage())) {
     if (!state.tie_sent) return Error("overwrites the accumulator before it has been sent");
-    STAGECOACH_RETURN_IF_ERROR(ConsumeRecv(instruction));
+    STAGECOACH_RETURN_IF_ERROR(ConsumeRecvs(instruction));
   }
   state.tie_reduced = true;
   return absl::OkStatus();

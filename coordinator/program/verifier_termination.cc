@@ -80,30 +80,36 @@ class JointRun {
     return IsWithinWorker(*channels_[workers_[worker].channels[channel]].spec);
   }
 
-  // Posts that the next instruction of a worker still waits for: at most two.
+  // Posts that the next instruction of a worker still waits for.
   std::vector<Wait> WaitsOf(size_t worker) const {
     const v1::Instruction& instruction = Next(worker);
-    const WorkerState& state = workers_[worker];
     std::vector<Wait> waits;
     if (IsSend(instruction.action().kind())) return WaitsOfSend(worker);
     if (IsRecv(instruction.action().kind())) return waits;
-    if (instruction.recv_slot() >= 0 && !IsLocal(worker, instruction.recv_channel())) {
-      const uint64_t sequence = *state.posted[instruction.recv_channel()][static_cast<size_t>(instruction.recv_slot())];
-      const size_t channel = state.channels[instruction.recv_channel()];
-      const ChannelState& ends = channels_[channel];
-      if (ends.num_sends <= sequence) waits.push_back({ends.spec->from_worker_rank(), channel, true, sequence});
-    }
-    if (instruction.send_slot() >= 0 && input_.sends != SendSemantics::kBuffered &&
-        !IsLocal(worker, instruction.send_channel())) {
-      const std::optional<uint64_t> sequence =
-          state.posted[instruction.send_channel()][static_cast<size_t>(instruction.send_slot())];
-      const size_t channel = state.channels[instruction.send_channel()];
-      const ChannelState& ends = channels_[channel];
-      if (sequence.has_value() && ends.num_recvs <= *sequence) {
-        waits.push_back({ends.spec->to_worker_rank(), channel, false, *sequence});
-      }
-    }
+    if (instruction.recv_slot() >= 0) AddRecvWait(worker, instruction.recv_channel(), instruction.recv_slot(), waits);
+    for (const v1::SkipSlot& skip : instruction.skip_recv()) AddRecvWait(worker, skip.channel(), skip.slot(), waits);
+    if (instruction.send_slot() >= 0) AddSendWait(worker, instruction.send_channel(), instruction.send_slot(), waits);
+    for (const v1::SkipSlot& skip : instruction.skip_send()) AddSendWait(worker, skip.channel(), skip.slot(), waits);
     return waits;
+  }
+
+  // For the send that fills a receive slot.
+  void AddRecvWait(size_t worker, uint32_t index, int32_t slot, std::vector<Wait>& waits) const {
+    if (IsLocal(worker, index)) return;
+    const uint64_t sequence = *workers_[worker].posted[index][static_cast<size_t>(slot)];
+    const size_t channel = workers_[worker].channels[index];
+    const ChannelState& ends = channels_[channel];
+    if (ends.num_sends <= sequence) waits.push_back({ends.spec->from_worker_rank(), channel, true, sequence});
+  }
+
+  // For the receive of what a send slot held before.
+  void AddSendWait(size_t worker, uint32_t index, int32_t slot, std::vector<Wait>& waits) const {
+    if (input_.sends == SendSemantics::kBuffered || IsLocal(worker, index)) return;
+    const std::optional<uint64_t> sequence = workers_[worker].posted[index][static_cast<size_t>(slot)];
+    const size_t channel = workers_[worker].channels[index];
+    const ChannelState& ends = channels_[channel];
+    if (!sequence.has_value() || ends.num_recvs > *sequence) return;
+    waits.push_back({ends.spec->to_worker_rank(), channel, false, *sequence});
   }
 
   std::vector<Wait> WaitsOfSend(size_t worker) const {
