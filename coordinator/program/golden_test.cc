@@ -53,15 +53,16 @@ TEST(GoldenScheduleTest, ProgramsAreThoseOfTheFiles) {
       {"gpipe", {.num_stages = 2, .num_micro_batches = 3}},
       {"zb_h1", {.num_stages = 2, .num_micro_batches = 3, .tied = false, .recomputes = {true, false}}},
       {"forward_only", {.num_stages = 3, .num_micro_batches = 4}},
+      {"1f1b", {.num_stages = 3, .num_micro_batches = 3, .tied = false, .skip_connections = {{0, 2}, {1, 4}}}},
   };
   for (const auto& [schedule, options] : cases) {
     const SmallPipeline pipeline = MakeSmallPipeline(schedule, options);
     std::string text;
     for (const v1::StageProgram& program : pipeline.programs) absl::StrAppend(&text, ProgramText(program), "\n");
-    ExpectGolden(
-        absl::StrCat(schedule, "_p", options.num_stages, "_m", options.num_micro_batches,
-                     options.tied ? "_tied" : "_untied", options.recomputes.empty() ? "" : "_recomputing", ".txt"),
-        text);
+    ExpectGolden(absl::StrCat(schedule, "_p", options.num_stages, "_m", options.num_micro_batches,
+                              options.tied ? "_tied" : "_untied", options.recomputes.empty() ? "" : "_recomputing",
+                              options.skip_connections.empty() ? "" : "_skips", ".txt"),
+                 text);
   }
 }
 

@@ -4,6 +4,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
+#include "common/skip_connections.h"
 #include "common/status_macros.h"
 #include "coordinator/program/lowering_passes.h"
 #include "coordinator/program/verifier_checks.h"
@@ -137,18 +138,21 @@ bool Ends(const LoweringContext& context, const Programs& programs) {
 absl::StatusOr<std::vector<v1::StageProgram>> Lower(const v1::ComputeTable& table, const v1::ModelGraph& graph,
                                                     const v1::Plan& plan, const LoweringOptions& options) {
   if (options.credit_window == 0) return absl::InvalidArgumentError("a credit window has at least one slot");
+  STAGECOACH_RETURN_IF_ERROR(CheckSkipConnections(graph));
   STAGECOACH_RETURN_IF_ERROR(CheckPlan(table, graph, plan));
   const std::vector<StageBackward> backward = BackwardOfPlan(graph, plan);
   STAGECOACH_RETURN_IF_ERROR(CheckTable(table, plan, backward));
   STAGECOACH_ASSIGN_OR_RETURN(const std::optional<TiedTensor> tie, FindTrainedTie(graph));
   const v1::ComputeTable expanded = ExpandTable(table);
+  const bool forward_only = IsForwardOnly(table);
   const LoweringContext context{.table = expanded,
                                 .graph = graph,
                                 .plan = plan,
                                 .options = options,
-                                .forward_only = IsForwardOnly(table),
+                                .forward_only = forward_only,
                                 .tie = tie,
-                                .backward = backward};
+                                .backward = backward,
+                                .skip_edges = SkipEdgesOf(graph, plan, !forward_only)};
   STAGECOACH_ASSIGN_OR_RETURN(ChannelPlans channels, PlanChannels(context));
   Programs programs;
   // A window smaller than what the prediction asks for may hold a receive back for too long.

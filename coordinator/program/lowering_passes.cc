@@ -9,9 +9,10 @@
 namespace stagecoach {
 namespace {
 
+constexpr int32_t kNone = -1;
+
 // An instruction without slots.
 v1::Instruction& Append(v1::ActionKind kind, uint32_t stage, uint32_t micro_batch, v1::StageProgram& program) {
-  constexpr int32_t kNone = -1;
   v1::Instruction& instruction = *program.add_instructions();
   v1::Action& action = *instruction.mutable_action();
   action.set_kind(kind);
@@ -74,8 +75,7 @@ class ProgramWriter {
 
   void WriteReceive(const Receive& receive) {
     const v1::ChannelSpec& spec = receive.channel->spec;
-    const v1::ActionKind kind =
-        spec.kind() == v1::CHANNEL_KIND_ACTIVATION ? v1::ACTION_KIND_RECV_FORWARD : v1::ACTION_KIND_RECV_BACKWARD;
+    const v1::ActionKind kind = IsForward(spec.kind()) ? v1::ACTION_KIND_RECV_FORWARD : v1::ACTION_KIND_RECV_BACKWARD;
     v1::Instruction& instruction = Append(kind, spec.to_stage(), receive.channel->order[receive.n], program_);
     instruction.set_channel(receive.channel->index_at_receiver);
     instruction.set_sequence(receive.n);
@@ -90,18 +90,34 @@ class ProgramWriter {
     v1::Instruction& instruction = Append(action.kind(), stage, action.micro_batch(), program_);
     if (is_forward && stage > 0) instruction.set_recv_channel(plans_.Activation(stage - 1).index_at_receiver);
     if (is_input && !is_last) instruction.set_recv_channel(plans_.Gradient(stage).index_at_receiver);
+    const SkipEnds& skips = plans_.SkipsOf(action);
+    for (const size_t index : skips.recv) {
+      AddSkip(plans_.channels[index].index_at_receiver, *instruction.add_skip_recv());
+    }
     if (is_forward && !is_last) WriteSend(plans_.Activation(stage), instruction);
     if (is_input && context_.SendsGradient(stage)) WriteSend(plans_.Gradient(stage - 1), instruction);
+    for (const size_t index : skips.send) {
+      AddSkip(plans_.channels[index].index_at_sender, *instruction.add_skip_send());
+      PostSend(plans_.channels[index], action);
+    }
     if (is_forward && is_last) Append(v1::ACTION_KIND_LOSS, stage, action.micro_batch(), program_);
+  }
+
+  static void AddSkip(uint32_t channel, v1::SkipSlot& skip) {
+    skip.set_channel(channel);
+    skip.set_slot(kNone);
   }
 
   void WriteSend(const ChannelPlan& channel, v1::Instruction& producer) {
     producer.set_send_channel(channel.index_at_sender);
+    PostSend(channel, producer.action());
+  }
+
+  void PostSend(const ChannelPlan& channel, const v1::Action& action) {
     if (channel.is_local()) return;
-    const bool is_activation = channel.spec.kind() == v1::CHANNEL_KIND_ACTIVATION;
-    const v1::Action& action = producer.action();
-    v1::Instruction& send = Append(is_activation ? v1::ACTION_KIND_SEND_FORWARD : v1::ACTION_KIND_SEND_BACKWARD,
-                                   action.stage(), action.micro_batch(), program_);
+    const v1::ActionKind kind =
+        IsForward(channel.spec.kind()) ? v1::ACTION_KIND_SEND_FORWARD : v1::ACTION_KIND_SEND_BACKWARD;
+    v1::Instruction& send = Append(kind, action.stage(), action.micro_batch(), program_);
     send.set_channel(channel.index_at_sender);
     send.set_sequence(next_sequence_[static_cast<size_t>(&channel - plans_.channels.data())]++);
   }

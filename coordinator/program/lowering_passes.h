@@ -1,6 +1,7 @@
 #ifndef STAGECOACH_COORDINATOR_PROGRAM_LOWERING_PASSES_H_
 #define STAGECOACH_COORDINATOR_PROGRAM_LOWERING_PASSES_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "common/frozen_layers.h"
+#include "common/skip_connections.h"
 #include "coordinator/program/lowering.h"
 #include "coordinator/program/tied_tensor.h"
 #include "stagecoach/v1/plan.pb.h"
@@ -24,6 +26,7 @@ struct LoweringContext {
   bool forward_only = false;
   std::optional<TiedTensor> tie = std::nullopt;  // that is trained
   std::vector<StageBackward> backward;           // [num_stages], of a training table
+  std::vector<SkipEdge> skip_edges = {};         // as SkipEdgesOf has them
 
   uint32_t num_stages() const { return table.num_stages(); }
   bool IsLast(uint32_t stage) const { return stage + 1 == num_stages(); }
@@ -54,18 +57,37 @@ struct ChannelPlan {
   bool is_local() const { return spec.from_worker_rank() == spec.to_worker_rank(); }
 };
 
-// All channels of a pipeline: those down the cuts, those up again, those of the tie.
+// Channels, as indices in ChannelPlans, ascending by the stage at the other end.
+struct SkipEnds {
+  std::vector<size_t> recv, send;
+};
+
+// All channels of a pipeline: those down the cuts, those up again, those of skip edges, down and up, those of the tie.
 struct ChannelPlans {
   std::vector<ChannelPlan> channels;
   uint32_t num_cuts = 0;
   uint32_t first_gradient = 0;  // the lowest stage that a gradient comes to: no cut below it has one
   bool has_tie = false;
+  std::vector<SkipEnds> forward_skips, backward_skips;  // [num_stages] of its F, and of its I
+  SkipEnds no_skips = {};
 
   ChannelPlan& Activation(uint32_t from_stage) { return channels[from_stage]; }
   ChannelPlan& Gradient(uint32_t to_stage) { return channels[num_cuts + to_stage - first_gradient]; }
+  const SkipEnds& SkipsOf(const v1::Action& action) const {
+    if (action.kind() == v1::ACTION_KIND_FORWARD) return forward_skips[action.stage()];
+    return action.kind() == v1::ACTION_KIND_BACKWARD_INPUT ? backward_skips[action.stage()] : no_skips;
+  }
   // From the stage of the tie's owner, or from that of its later use.
   ChannelPlan& Tie(bool from_lower) { return channels[channels.size() - (from_lower ? 2 : 1)]; }
 };
+
+inline bool IsSkip(v1::ChannelKind kind) {
+  return kind == v1::CHANNEL_KIND_SKIP || kind == v1::CHANNEL_KIND_SKIP_GRADIENT;
+}
+// Whether it carries what F makes, and not what I makes.
+inline bool IsForward(v1::ChannelKind kind) {
+  return kind == v1::CHANNEL_KIND_ACTIVATION || kind == v1::CHANNEL_KIND_SKIP;
+}
 
 using Programs = std::vector<v1::StageProgram>;  // by worker rank
 

@@ -147,6 +147,7 @@ class SlotAssignment {
     std::optional<SlotUser> receives = std::nullopt;  // of the receiving end, or of both
     std::vector<SendSlot> sends;
     size_t num_written = 0;  // to `sends`, in turns
+    int32_t last_written = SlotUser::kNone;
     uint64_t bytes = 0;
   };
 
@@ -202,8 +203,11 @@ class SlotAssignment {
   // What waits there is for W. An evaluation's F makes its front.
   bool UsesPending(uint32_t stage) const { return context_.backward[stage].weight; }
   void UseScratch() { first_scratch_ = std::min(first_scratch_, at_), last_scratch_ = at_; }
-  void WriteTo(uint32_t channel, v1::Instruction& instruction);
-  absl::Status ReadFrom(uint32_t channel, v1::Instruction& instruction);
+  int32_t WriteTo(uint32_t channel, uint32_t micro_batch);
+  absl::StatusOr<int32_t> ReadFrom(uint32_t channel, const v1::Action& action);
+  // Of the stage's channel, if it has one, and of its skip edges.
+  void WriteOutputs(bool sends, v1::Instruction& instruction);
+  absl::Status ReadInputs(bool receives, v1::Instruction& instruction);
   absl::Status WriteLayout();
 
   const LoweringContext& context_;
@@ -236,11 +240,11 @@ absl::Status SlotAssignment::AssignOne(v1::Instruction& instruction) {
       return AssignBackwardWeight(instruction);
     case v1::ACTION_KIND_SEND_FORWARD:
     case v1::ACTION_KIND_SEND_BACKWARD:
-      // As the F or I before it.
-      instruction.set_send_slot(program_.instructions(static_cast<int>(at_) - 1).send_slot());
+      // What the F or I before it wrote.
+      instruction.set_send_slot(channels_[instruction.channel()].last_written);
       return absl::OkStatus();
     case v1::ACTION_KIND_SEND_TIE:
-      WriteTo(instruction.channel(), instruction);
+      instruction.set_send_slot(WriteTo(instruction.channel(), action.micro_batch()));
       return absl::OkStatus();
     case v1::ACTION_KIND_RECV_FORWARD:
     case v1::ACTION_KIND_RECV_BACKWARD:
@@ -248,29 +252,44 @@ absl::Status SlotAssignment::AssignOne(v1::Instruction& instruction) {
       instruction.set_recv_slot(channels_[instruction.channel()].receives->Acquire(action.micro_batch(), at_));
       return absl::OkStatus();
     case v1::ACTION_KIND_TIE_REDUCE:
-      return has_tie_channel_ ? ReadFrom(instruction.recv_channel(), instruction) : absl::OkStatus();
+      return ReadInputs(has_tie_channel_, instruction);
     default:
       return absl::OkStatus();
   }
 }
 
 // A local channel has one set of slots: written here, read by the other stage's action.
-void SlotAssignment::WriteTo(uint32_t channel, v1::Instruction& instruction) {
+int32_t SlotAssignment::WriteTo(uint32_t channel, uint32_t micro_batch) {
   ChannelUsers& users = channels_[channel];
-  if (users.is_local) {
-    instruction.set_send_slot(users.receives->Acquire(instruction.action().micro_batch(), at_));
-    return;
-  }
+  if (users.is_local) return users.receives->Acquire(micro_batch, at_);
   const size_t slot = users.num_written++ % users.sends.size();
   if (users.num_written <= users.sends.size()) users.sends[slot].since = at_;
-  instruction.set_send_slot(static_cast<int32_t>(slot));
+  return users.last_written = static_cast<int32_t>(slot);
 }
 
-absl::Status SlotAssignment::ReadFrom(uint32_t channel, v1::Instruction& instruction) {
-  instruction.set_recv_slot(channels_[channel].receives->Release(instruction.action().micro_batch(), at_));
-  if (instruction.recv_slot() != SlotUser::kNone) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(
-      ActionText(instruction.action()), " does not come after the action of this worker that makes what it reads"));
+absl::StatusOr<int32_t> SlotAssignment::ReadFrom(uint32_t channel, const v1::Action& action) {
+  const int32_t slot = channels_[channel].receives->Release(action.micro_batch(), at_);
+  if (slot != SlotUser::kNone) return slot;
+  return absl::InvalidArgumentError(
+      absl::StrCat(ActionText(action), " does not come after the action of this worker that makes what it reads"));
+}
+
+void SlotAssignment::WriteOutputs(bool sends, v1::Instruction& instruction) {
+  const uint32_t micro_batch = instruction.action().micro_batch();
+  if (sends) instruction.set_send_slot(WriteTo(instruction.send_channel(), micro_batch));
+  for (v1::SkipSlot& skip : *instruction.mutable_skip_send()) skip.set_slot(WriteTo(skip.channel(), micro_batch));
+}
+
+absl::Status SlotAssignment::ReadInputs(bool receives, v1::Instruction& instruction) {
+  if (receives) {
+    STAGECOACH_ASSIGN_OR_RETURN(const int32_t slot, ReadFrom(instruction.recv_channel(), instruction.action()));
+    instruction.set_recv_slot(slot);
+  }
+  for (v1::SkipSlot& skip : *instruction.mutable_skip_recv()) {
+    STAGECOACH_ASSIGN_OR_RETURN(const int32_t slot, ReadFrom(skip.channel(), instruction.action()));
+    skip.set_slot(slot);
+  }
+  return absl::OkStatus();
 }
 
 // What an instruction writes is acquired before what it reads is released: both exist while it runs.
@@ -281,7 +300,7 @@ absl::Status SlotAssignment::AssignForward(v1::Instruction& instruction) {
   SlotUser& shared = Slots(stage, kShared);
   SlotUser& load = Slots(stage, kLoad);
   UseScratch();
-  if (!context_.IsLast(stage)) WriteTo(instruction.send_channel(), instruction);
+  WriteOutputs(!context_.IsLast(stage), instruction);
   instruction.set_load_slot(load.Find(micro_batch));
   instruction.set_saved_slot(saved.Acquire(micro_batch, at_));
   instruction.set_shared_slot(shared.Acquire(micro_batch, at_));
@@ -292,7 +311,7 @@ absl::Status SlotAssignment::AssignForward(v1::Instruction& instruction) {
   }
   // Tokens are copied by F; labels are read again by W.
   if (!context_.IsLast(stage) || !context_.HasWeight(stage)) load.Release(micro_batch, at_);
-  return stage > 0 ? ReadFrom(instruction.recv_channel(), instruction) : absl::OkStatus();
+  return ReadInputs(stage > 0, instruction);
 }
 
 // Nobody reads what F leaves there: R makes it again.
@@ -329,7 +348,7 @@ absl::Status SlotAssignment::AssignBackwardInput(v1::Instruction& instruction) {
   const uint32_t stage = instruction.action().stage();
   const uint32_t micro_batch = instruction.action().micro_batch();
   UseScratch();
-  if (context_.SendsGradient(stage)) WriteTo(instruction.send_channel(), instruction);
+  WriteOutputs(context_.SendsGradient(stage), instruction);
   if (context_.Recomputes(stage)) {
     instruction.set_pending_slot(Slots(stage, kPending).Find(micro_batch));
     instruction.set_recomputed_slot(Slots(stage, kRecomputed).Release(micro_batch, at_));
@@ -347,7 +366,7 @@ absl::Status SlotAssignment::AssignBackwardInput(v1::Instruction& instruction) {
     return absl::InvalidArgumentError(
         absl::StrCat(ActionText(instruction.action()), " does not come after the forward of its micro-batch"));
   }
-  return context_.IsLast(stage) ? absl::OkStatus() : ReadFrom(instruction.recv_channel(), instruction);
+  return ReadInputs(!context_.IsLast(stage), instruction);
 }
 
 absl::Status SlotAssignment::AssignBackwardWeight(v1::Instruction& instruction) {

@@ -32,20 +32,61 @@ v1::ChannelSpec MakeChannel(const LoweringContext& context, v1::ChannelKind kind
   return channel;
 }
 
+// Of the output of a layer. INVALID_ARGUMENT: it cannot be divided among samples.
+absl::StatusOr<uint64_t> OutputBytes(const LoweringContext& context, uint32_t layer) {
+  const uint64_t bytes = context.graph.layers(static_cast<int>(layer)).cost().output_bytes();
+  const uint64_t samples = context.graph.micro_batch_size();
+  if (samples > 0 && bytes > 0 && bytes % samples == 0) return bytes;
+  return absl::InvalidArgumentError(absl::StrCat("the output of layer ", layer, " has ", bytes,
+                                                 " bytes, which is not a multiple of ", samples, " samples"));
+}
+
+void SetBytes(const LoweringContext& context, uint64_t bytes, v1::ChannelSpec& channel) {
+  channel.set_bytes(bytes);
+  channel.set_bytes_per_sample(bytes / context.graph.micro_batch_size());
+}
+
 // The tensor that crosses the cut after `lower` goes down as an activation and comes back as its gradient.
 absl::StatusOr<v1::ChannelSpec> MakeCutChannel(const LoweringContext& context, v1::ChannelKind kind, uint32_t lower) {
   const bool down = kind == v1::CHANNEL_KIND_ACTIVATION;
   v1::ChannelSpec channel = MakeChannel(context, kind, down ? lower : lower + 1, down ? lower + 1 : lower);
-  const uint32_t layer = context.StageAt(lower).last_layer();
-  const uint64_t bytes = context.graph.layers(static_cast<int>(layer)).cost().output_bytes();
-  const uint64_t samples = context.graph.micro_batch_size();
-  if (samples == 0 || bytes == 0 || bytes % samples != 0) {
-    return absl::InvalidArgumentError(absl::StrCat("the output of layer ", layer, " has ", bytes,
-                                                   " bytes, which is not a multiple of ", samples, " samples"));
-  }
-  channel.set_bytes(bytes);
-  channel.set_bytes_per_sample(bytes / samples);
+  STAGECOACH_ASSIGN_OR_RETURN(const uint64_t bytes, OutputBytes(context, context.StageAt(lower).last_layer()));
+  SetBytes(context, bytes, channel);
   return channel;
+}
+
+// One tensor for each connection, all of one size.
+absl::StatusOr<v1::ChannelSpec> MakeSkipChannel(const LoweringContext& context, const SkipEdge& edge) {
+  v1::ChannelSpec channel =
+      MakeChannel(context, edge.is_gradient ? v1::CHANNEL_KIND_SKIP_GRADIENT : v1::CHANNEL_KIND_SKIP, edge.from_stage,
+                  edge.to_stage);
+  uint64_t bytes = 0;
+  for (const uint32_t connection : edge.connections) {
+    const uint32_t layer = context.graph.skip_connections(static_cast<int>(connection)).from_layer();
+    STAGECOACH_ASSIGN_OR_RETURN(const uint64_t output_bytes, OutputBytes(context, layer));
+    if (bytes > 0 && output_bytes != bytes) {
+      return absl::InvalidArgumentError(absl::StrCat("skip connections ", edge.connections[0], " and ", connection,
+                                                     " share an edge, and their tensors have ", bytes, " and ",
+                                                     output_bytes, " bytes"));
+    }
+    bytes = output_bytes;
+    channel.add_skip_connections(connection);
+  }
+  SetBytes(context, edge.connections.size() * bytes, channel);
+  return channel;
+}
+
+// In the order of the edges, so that those of a stage ascend by the other one.
+absl::Status AddSkipChannels(const LoweringContext& context, ChannelPlans& plans) {
+  plans.forward_skips.resize(context.num_stages());
+  plans.backward_skips.resize(context.num_stages());
+  for (const SkipEdge& edge : context.skip_edges) {
+    std::vector<SkipEnds>& ends = edge.is_gradient ? plans.backward_skips : plans.forward_skips;
+    ends[edge.from_stage].send.push_back(plans.channels.size());
+    ends[edge.to_stage].recv.push_back(plans.channels.size());
+    STAGECOACH_ASSIGN_OR_RETURN(plans.channels.emplace_back().spec, MakeSkipChannel(context, edge));
+  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<ChannelPlans> MakeChannels(const LoweringContext& context) {
@@ -62,6 +103,7 @@ absl::StatusOr<ChannelPlans> MakeChannels(const LoweringContext& context) {
       plans.channels.emplace_back().spec = std::move(spec);
     }
   }
+  STAGECOACH_RETURN_IF_ERROR(AddSkipChannels(context, plans));
   if (context.forward_only || !context.tie.has_value()) return plans;
   const uint32_t lower = context.StageOfLayer(context.tie->owner_layer);
   const uint32_t upper = context.StageOfLayer(context.tie->later_layer);
@@ -85,21 +127,28 @@ void NumberChannels(const LoweringContext& context, ChannelPlans& plans) {
   }
 }
 
-// The channels that an action of the table sends and receives on; null: none.
-ChannelPlan* SendChannel(const LoweringContext& context, const v1::Action& action, ChannelPlans& plans) {
-  if (action.kind() == v1::ACTION_KIND_FORWARD && !context.IsLast(action.stage())) {
-    return &plans.Activation(action.stage());
-  }
-  const bool is_input = action.kind() == v1::ACTION_KIND_BACKWARD_INPUT;
-  if (is_input && context.SendsGradient(action.stage())) return &plans.Gradient(action.stage() - 1);
-  return nullptr;
+void AddSkips(const std::vector<size_t>& skips, ChannelPlans& plans, std::vector<ChannelPlan*>& channels) {
+  for (const size_t index : skips) channels.push_back(&plans.channels[index]);
 }
-ChannelPlan* RecvChannel(const LoweringContext& context, const v1::Action& action, ChannelPlans& plans) {
-  if (action.kind() == v1::ACTION_KIND_FORWARD && action.stage() > 0) return &plans.Activation(action.stage() - 1);
-  if (action.kind() == v1::ACTION_KIND_BACKWARD_INPUT && !context.IsLast(action.stage())) {
-    return &plans.Gradient(action.stage());
-  }
-  return nullptr;
+
+// The channels that an action of the table sends and receives on.
+std::vector<ChannelPlan*> SendChannels(const LoweringContext& context, const v1::Action& action, ChannelPlans& plans) {
+  std::vector<ChannelPlan*> channels;
+  const bool is_forward = action.kind() == v1::ACTION_KIND_FORWARD;
+  const bool is_input = action.kind() == v1::ACTION_KIND_BACKWARD_INPUT;
+  if (is_forward && !context.IsLast(action.stage())) channels.push_back(&plans.Activation(action.stage()));
+  if (is_input && context.SendsGradient(action.stage())) channels.push_back(&plans.Gradient(action.stage() - 1));
+  AddSkips(plans.SkipsOf(action).send, plans, channels);
+  return channels;
+}
+std::vector<ChannelPlan*> RecvChannels(const LoweringContext& context, const v1::Action& action, ChannelPlans& plans) {
+  std::vector<ChannelPlan*> channels;
+  const bool is_forward = action.kind() == v1::ACTION_KIND_FORWARD;
+  const bool is_input = action.kind() == v1::ACTION_KIND_BACKWARD_INPUT;
+  if (is_forward && action.stage() > 0) channels.push_back(&plans.Activation(action.stage() - 1));
+  if (is_input && !context.IsLast(action.stage())) channels.push_back(&plans.Gradient(action.stage()));
+  AddSkips(plans.SkipsOf(action).recv, plans, channels);
+  return channels;
 }
 
 absl::Status AddConsumer(const v1::Action& action, uint32_t index, ChannelPlan& channel) {
@@ -145,10 +194,13 @@ uint32_t MostOutstanding(const ChannelPlan& channel) {
   return static_cast<uint32_t>(most);
 }
 
-uint32_t WindowOf(const LoweringContext& context, ReceivePlacement placement, uint32_t from_stage) {
+// A skip edge has none: its sender could be held back by a receiver that waits for the stages between, and these for
+// the sender.
+uint32_t WindowOf(const LoweringContext& context, ReceivePlacement placement, const v1::ChannelSpec& channel) {
   uint32_t most = UINT32_MAX;
+  if (IsSkip(channel.kind())) return most;
   if (placement == ReceivePlacement::kEarliest) most = kMaxEarlyPosts;
-  if (placement == ReceivePlacement::kPredicted && context.RunsAhead(from_stage)) most = kMaxAheadPosts;
+  if (placement == ReceivePlacement::kPredicted && context.RunsAhead(channel.from_stage())) most = kMaxAheadPosts;
   return std::min(context.options.credit_window, most);
 }
 
@@ -214,17 +266,19 @@ absl::StatusOr<ChannelPlans> PlanChannels(const LoweringContext& context) {
   NumberChannels(context, plans);
   for (const v1::WorkerActions& row : context.table.workers()) {
     for (int i = 0; i < row.actions_size(); ++i) {
-      ChannelPlan* channel = SendChannel(context, row.actions(i), plans);
-      if (channel == nullptr || channel->is_local()) continue;
-      channel->order.push_back(row.actions(i).micro_batch());
-      channel->producer.push_back(static_cast<uint32_t>(i));
+      for (ChannelPlan* channel : SendChannels(context, row.actions(i), plans)) {
+        if (channel->is_local()) continue;
+        channel->order.push_back(row.actions(i).micro_batch());
+        channel->producer.push_back(static_cast<uint32_t>(i));
+      }
     }
   }
   for (const v1::WorkerActions& row : context.table.workers()) {
     for (int i = 0; i < row.actions_size(); ++i) {
-      ChannelPlan* channel = RecvChannel(context, row.actions(i), plans);
-      if (channel == nullptr || channel->is_local()) continue;
-      STAGECOACH_RETURN_IF_ERROR(AddConsumer(row.actions(i), static_cast<uint32_t>(i), *channel));
+      for (ChannelPlan* channel : RecvChannels(context, row.actions(i), plans)) {
+        if (channel->is_local()) continue;
+        STAGECOACH_RETURN_IF_ERROR(AddConsumer(row.actions(i), static_cast<uint32_t>(i), *channel));
+      }
     }
   }
   return plans;
@@ -241,7 +295,7 @@ absl::Status PlaceReceives(const LoweringContext& context, ReceivePlacement plac
   for (ChannelPlan& channel : plans.channels) {
     if (channel.is_local() || channel.spec.kind() == v1::CHANNEL_KIND_TIE) continue;
     channel.post_before.clear();
-    channel.window = WindowOf(context, placement, channel.spec.from_stage());
+    channel.window = WindowOf(context, placement, channel.spec);
     for (size_t n = 0; n < channel.consumer.size(); ++n) {
       uint32_t post = n < channel.window ? 0 : channel.consumer[n - channel.window] + 1;
       if (is_predicted) {

@@ -96,6 +96,12 @@ TEST(VerifierLayoutMutationTest, EveryMutantIsRefusedOrEquivalent) {
                                                     .recomputes = std::vector<bool>(recomputes ? p * v : 0, true)});
         for (size_t worker = 0; worker < p; ++worker) CheckMutantsOfWorker(worker, pipeline, counts);
       }
+      SmallPipeline pipeline =
+          MakeSmallPipeline(std::string(schedule->name()), {.num_stages = p * v,
+                                                            .num_chunks = v,
+                                                            .num_micro_batches = 4,
+                                                            .skip_connections = {{0, p * v + 1}, {1, p * v + 2}}});
+      for (size_t worker = 0; worker < p; ++worker) CheckMutantsOfWorker(worker, pipeline, counts);
     }
   }
   std::cout << "layout: " << counts.mutants << " mutants, " << counts.refused << " refused, " << counts.equivalent

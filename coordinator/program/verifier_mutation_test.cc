@@ -3,6 +3,7 @@
 // order, in one of its runs, or does not end, is broken, and every broken one must be refused.
 
 #include <algorithm>
+#include <functional>
 #include <iostream>
 #include <string>
 #include <utility>
@@ -21,7 +22,12 @@ namespace {
 using testing::MakeSmallPipeline;
 using testing::RunInManyOrders;
 using testing::SmallPipeline;
+using testing::SmallPipelineOptions;
 using testing::SymbolicOutcome;
+
+bool IsSkip(const v1::ChannelSpec& channel) {
+  return channel.kind() == v1::CHANNEL_KIND_SKIP || channel.kind() == v1::CHANNEL_KIND_SKIP_GRADIENT;
+}
 
 struct Mutant {
   std::string name;
@@ -67,6 +73,55 @@ void AddRetargeted(const v1::Instruction& original, std::vector<Mutant>& mutants
   }
 }
 
+using SkipSlots = google::protobuf::RepeatedPtrField<v1::SkipSlot>;
+
+// One of its slots on skip edges more or less, in another order, others.
+void AddSkipMutants(const v1::Instruction& original, bool sends, std::vector<Mutant>& mutants) {
+  const auto skips_of = [sends](v1::Instruction& instruction) -> SkipSlots& {
+    return sends ? *instruction.mutable_skip_send() : *instruction.mutable_skip_recv();
+  };
+  const auto add = [&](const std::string& what, const std::function<void(SkipSlots&)>& change) {
+    v1::Instruction changed = original;
+    change(skips_of(changed));
+    mutants.push_back({absl::StrCat(what, sends ? " of skip_send" : " of skip_recv"), {changed}});
+  };
+  add("one more", [](SkipSlots& skips) { skips.Add(); });
+  for (int i = 0; i < (sends ? original.skip_send_size() : original.skip_recv_size()); ++i) {
+    add(absl::StrCat("drop ", i), [i](SkipSlots& skips) { skips.DeleteSubrange(i, 1); });
+    add(absl::StrCat("double ", i), [i](SkipSlots& skips) { *skips.Add() = skips[i]; });
+    if (i > 0) add(absl::StrCat("swap ", i), [i](SkipSlots& skips) { skips.SwapElements(i - 1, i); });
+    for (const int change : {-1, 1}) {
+      add(absl::StrCat("retarget slot ", change, " ", i),
+          [=](SkipSlots& skips) { skips[i].set_slot(std::max(-1, skips[i].slot() + change)); });
+      add(absl::StrCat("retarget channel ", change, " ", i),
+          [=](SkipSlots& skips) { skips[i].set_channel(skips[i].channel() + static_cast<uint32_t>(change)); });
+    }
+  }
+}
+
+// The slots that it reads and those that it writes, or those of its skip edge and its other one.
+void AddExchanged(const v1::Instruction& original, std::vector<Mutant>& mutants) {
+  v1::Instruction changed = original;
+  changed.mutable_skip_recv()->Swap(changed.mutable_skip_send());
+  mutants.push_back({"exchange skip_recv and skip_send", {changed}});
+  changed = original;
+  if (!original.skip_recv().empty() && original.recv_slot() >= 0) {
+    changed.set_recv_channel(original.skip_recv(0).channel());
+    changed.set_recv_slot(original.skip_recv(0).slot());
+    changed.mutable_skip_recv(0)->set_channel(original.recv_channel());
+    changed.mutable_skip_recv(0)->set_slot(original.recv_slot());
+    mutants.push_back({"exchange recv and skip_recv", {changed}});
+  }
+  changed = original;
+  if (!original.skip_send().empty() && original.send_slot() >= 0) {
+    changed.set_send_channel(original.skip_send(0).channel());
+    changed.set_send_slot(original.skip_send(0).slot());
+    changed.mutable_skip_send(0)->set_channel(original.send_channel());
+    changed.mutable_skip_send(0)->set_slot(original.send_slot());
+    mutants.push_back({"exchange send and skip_send", {changed}});
+  }
+}
+
 std::vector<Mutant> MutantsOf(const v1::StageProgram& program, int index) {
   const v1::Instruction& original = program.instructions(index);
   std::vector<Mutant> mutants;
@@ -80,6 +135,37 @@ std::vector<Mutant> MutantsOf(const v1::StageProgram& program, int index) {
     mutants.push_back(move);
   }
   AddRetargeted(original, mutants);
+  if (std::none_of(program.channels().begin(), program.channels().end(), IsSkip)) return mutants;
+  for (const bool sends : {false, true}) AddSkipMutants(original, sends, mutants);
+  AddExchanged(original, mutants);
+  return mutants;
+}
+
+// Of what its skip edges carry, at this end alone.
+std::vector<v1::StageProgram> ChannelMutantsOf(const v1::StageProgram& program) {
+  std::vector<v1::StageProgram> mutants;
+  const auto add = [&](int channel, const std::function<void(v1::ChannelSpec&)>& change) {
+    mutants.push_back(program);
+    change(*mutants.back().mutable_channels(channel));
+  };
+  for (int i = 0; i < program.channels_size(); ++i) {
+    if (!IsSkip(program.channels(i))) continue;
+    for (int n = 0; n < program.channels(i).skip_connections_size(); ++n) {
+      add(i, [n](v1::ChannelSpec& spec) { spec.mutable_skip_connections()->SwapElements(0, n); });
+      for (const uint32_t change : {UINT32_MAX, 1u}) {
+        add(i, [=](v1::ChannelSpec& spec) { spec.set_skip_connections(n, spec.skip_connections(n) + change); });
+      }
+    }
+    add(i, [](v1::ChannelSpec& spec) { spec.mutable_skip_connections()->RemoveLast(); });
+    add(i, [](v1::ChannelSpec& spec) { spec.add_skip_connections(1); });
+    for (const int change : {-1, 1}) {
+      add(i, [=](v1::ChannelSpec& spec) { spec.set_kind(static_cast<v1::ChannelKind>(spec.kind() + change)); });
+    }
+    for (const uint32_t change : {UINT32_MAX, 1u}) {
+      add(i, [=](v1::ChannelSpec& spec) { spec.set_to_stage(spec.to_stage() + change); });
+      add(i, [=](v1::ChannelSpec& spec) { spec.set_from_stage(spec.from_stage() + change); });
+    }
+  }
   return mutants;
 }
 
@@ -115,7 +201,7 @@ void CheckMutant(const SmallPipeline& pipeline, const SymbolicOutcome& expected,
   EXPECT_TRUE(refused || !broken) << "accepted: " << name;
 }
 
-void CheckMutants(const std::string& schedule, const testing::SmallPipelineOptions& options, Counts& counts) {
+void CheckMutants(const std::string& schedule, const SmallPipelineOptions& options, Counts& counts) {
   SmallPipeline pipeline = MakeSmallPipeline(schedule, options);
   for (const SendSemantics sends : {SendSemantics::kRendezvous, SendSemantics::kBuffered}) {
     ASSERT_TRUE(pipeline.Verified(sends).ok()) << pipeline.Verified(sends);
@@ -126,17 +212,22 @@ void CheckMutants(const std::string& schedule, const testing::SmallPipelineOptio
   ASSERT_FALSE(IsBroken(pipeline.programs, expected));
   for (size_t worker = 0; worker < pipeline.programs.size(); ++worker) {
     const v1::StageProgram original = pipeline.programs[worker];
+    const std::string name = absl::StrCat(schedule, " p=", pipeline.programs.size(), " m=", options.num_micro_batches,
+                                          " tied=", options.tied, options.recomputes.empty() ? "" : " recomputing",
+                                          options.frozen_layers.empty() ? "" : " frozen",
+                                          " skips=", options.skip_connections.size(), ", worker ", worker);
     for (int index = 0; index < original.instructions_size(); ++index) {
       for (const Mutant& mutant : MutantsOf(original, index)) {
         pipeline.programs[worker] = Apply(original, index, mutant);
-        CheckMutant(
-            pipeline, expected,
-            absl::StrCat(schedule, " p=", pipeline.programs.size(), " m=", options.num_micro_batches,
-                         " tied=", options.tied, options.recomputes.empty() ? "" : " recomputing",
-                         options.frozen_layers.empty() ? "" : " frozen", ": ", mutant.name, " of worker ", worker,
-                         ", instruction ", index, " (", ActionText(original.instructions(index).action()), ")"),
-            counts);
+        CheckMutant(pipeline, expected,
+                    absl::StrCat(name, ": ", mutant.name, " of instruction ", index, " (",
+                                 ActionText(original.instructions(index).action()), ")"),
+                    counts);
       }
+    }
+    for (const v1::StageProgram& mutant : ChannelMutantsOf(original)) {
+      pipeline.programs[worker] = mutant;
+      CheckMutant(pipeline, expected, absl::StrCat(name, ": ", mutant.ShortDebugString()), counts);
     }
     pipeline.programs[worker] = original;
   }
@@ -171,6 +262,20 @@ TEST_P(VerifierMutationTest, EveryMutantThatBreaksADependencyIsRefused) {
         std::string(GetParam()->name()),
         {.num_stages = num_stages, .num_chunks = v, .num_micro_batches = 3, .tied = false, .frozen_layers = frozen},
         counts);
+  }
+  // Of the ends, packed and not, with a frozen start that no gradient goes back to, and between neighbours.
+  for (const uint32_t p : {2u, 3u}) {
+    const uint32_t n = p * v;
+    SmallPipelineOptions options{.num_stages = n, .num_chunks = v, .num_micro_batches = 3, .tied = false};
+    for (const std::vector<std::pair<uint32_t, uint32_t>>& connections :
+         std::vector<std::vector<std::pair<uint32_t, uint32_t>>>{{{0, n + 1}, {1, n + 2}}, {{0, 2}, {n - 1, n + 1}}}) {
+      options.skip_connections = connections;
+      options.frozen_layers.clear();
+      CheckMutants(std::string(GetParam()->name()), options, counts);
+      if (p == 3) continue;
+      options.frozen_layers = {0};
+      CheckMutants(std::string(GetParam()->name()), options, counts);
+    }
   }
   std::cout << GetParam()->name() << ": " << counts.programs << " programs, " << counts.mutants << " mutants, "
             << counts.killed << " of " << counts.broken << " broken ones killed, " << counts.refused_unbroken

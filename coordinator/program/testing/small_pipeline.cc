@@ -82,6 +82,14 @@ void Freeze(const std::vector<uint32_t>& layers, v1::ModelGraph& graph) {
   }
 }
 
+void Connect(const std::vector<std::pair<uint32_t, uint32_t>>& layers, v1::ModelGraph& graph) {
+  for (const auto& [from, to] : layers) {
+    v1::SkipConnection& connection = *graph.add_skip_connections();
+    connection.set_from_layer(from);
+    connection.set_to_layer(to);
+  }
+}
+
 absl::Status SmallPipeline::Verified(SendSemantics sends) const {
   return Verify({.programs = programs, .graph = graph, .plan = plan, .memory_limit_bytes = {}, .sends = sends});
 }
@@ -101,6 +109,7 @@ SmallPipeline MakeSmallPipeline(const v1::ComputeTable& table, const SmallPipeli
   const uint32_t num_stages = table.num_stages();
   pipeline.graph = SmallGraph(num_stages, options.tied);
   Freeze(options.frozen_layers, pipeline.graph);
+  Connect(options.skip_connections, pipeline.graph);
   pipeline.table = options.recomputes.empty() ? table : WithRecomputation(table, options.recomputes);
   pipeline.plan.set_schedule(table.schedule());
   pipeline.plan.set_num_micro_batches(table.num_micro_batches());

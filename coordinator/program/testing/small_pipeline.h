@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "coordinator/program/lowering.h"
@@ -17,6 +18,8 @@ namespace stagecoach::testing {
 v1::ModelGraph SmallGraph(uint32_t num_blocks, bool tied);
 // Marks the layers, and leaves of all costs what they leave.
 void Freeze(const std::vector<uint32_t>& layers, v1::ModelGraph& graph);
+// From the first layer of each to the second.
+void Connect(const std::vector<std::pair<uint32_t, uint32_t>>& layers, v1::ModelGraph& graph);
 
 struct SmallPipelineOptions {
   uint32_t num_stages = 1;  // of all workers
@@ -26,6 +29,7 @@ struct SmallPipelineOptions {
   uint32_t credit_window = LoweringOptions().credit_window;
   std::vector<bool> recomputes = {};         // by stage: its block; empty: none
   std::vector<uint32_t> frozen_layers = {};  // of the embedding, a block for each stage, the norm and the head
+  std::vector<std::pair<uint32_t, uint32_t>> skip_connections = {};  // between these layers
 };
 
 // One block on each stage, lowered; memory of the plan filled in.

@@ -174,7 +174,15 @@ class Run {
            instruction.shared_slot() < slots->shared_size() && instruction.pending_slot() < slots->pending_size() &&
            instruction.recomputed_slot() < slots->recomputed_size() &&
            in_transfer(instruction.recv_slot(), RecvChannel(instruction)) &&
-           in_transfer(instruction.send_slot(), SendChannel(instruction));
+           in_transfer(instruction.send_slot(), SendChannel(instruction)) &&
+           AreValid(worker, instruction.skip_recv()) && AreValid(worker, instruction.skip_send());
+  }
+  using SkipSlots = google::protobuf::RepeatedPtrField<v1::SkipSlot>;
+  bool AreValid(const Worker& worker, const SkipSlots& skips) const {
+    return std::all_of(skips.begin(), skips.end(), [&worker](const v1::SkipSlot& skip) {
+      return skip.channel() < worker.edges.size() && skip.slot() >= 0 &&
+             skip.slot() < worker.program->channel_slots(static_cast<int>(skip.channel())).slots_size();
+    });
   }
 
   bool IsLocal(const Worker& worker, uint32_t channel) const {
@@ -190,17 +198,31 @@ class Run {
 
   bool InputsAreThere(Worker& worker, const v1::Instruction& instruction) {
     if (IsPost(instruction.action().kind())) return true;
-    if (instruction.recv_slot() >= 0 && !IsLocal(worker, instruction.recv_channel())) {
-      const std::optional<size_t> n = LastPost(worker, instruction.recv_channel(), instruction.recv_slot(), false);
-      if (!n.has_value()) {
-        Problem(worker, "waits for a receive that was not posted");
-        return false;
-      }
-      if (!Complete(*worker.edges[instruction.recv_channel()], *n)) return false;
+    if (instruction.recv_slot() >= 0 && !HasArrived(worker, instruction.recv_channel(), instruction.recv_slot())) {
+      return false;
     }
-    if (instruction.send_slot() < 0 || IsLocal(worker, instruction.send_channel())) return true;
-    const std::optional<size_t> n = LastPost(worker, instruction.send_channel(), instruction.send_slot(), true);
-    return !n.has_value() || Complete(*worker.edges[instruction.send_channel()], *n);
+    for (const v1::SkipSlot& skip : instruction.skip_recv()) {
+      if (!HasArrived(worker, skip.channel(), skip.slot())) return false;
+    }
+    if (instruction.send_slot() >= 0 && !IsSent(worker, instruction.send_channel(), instruction.send_slot())) {
+      return false;
+    }
+    return std::all_of(instruction.skip_send().begin(), instruction.skip_send().end(),
+                       [&](const v1::SkipSlot& skip) { return IsSent(worker, skip.channel(), skip.slot()); });
+  }
+
+  bool HasArrived(Worker& worker, uint32_t channel, int32_t slot) {
+    if (IsLocal(worker, channel)) return true;
+    const std::optional<size_t> n = LastPost(worker, channel, slot, false);
+    if (n.has_value()) return Complete(*worker.edges[channel], *n);
+    Problem(worker, "waits for a receive that was not posted");
+    return false;
+  }
+  // Whatever was sent from the slot last.
+  bool IsSent(Worker& worker, uint32_t channel, int32_t slot) {
+    if (IsLocal(worker, channel)) return true;
+    const std::optional<size_t> n = LastPost(worker, channel, slot, true);
+    return !n.has_value() || Complete(*worker.edges[channel], *n);
   }
 
   bool Complete(Edge& edge, size_t n) {
@@ -229,6 +251,13 @@ class Run {
     v1::Slot slot = worker.program->channel_slots(static_cast<int>(channel)).slots(index);
     slot.set_bytes(std::min(slot.bytes(), worker.edges[channel]->bytes));
     return slot;
+  }
+
+  // Of a skip edge, by the tensors that this end takes to be in its slots.
+  static uint64_t SaltOf(const v1::ChannelSpec& spec) {
+    uint64_t salt = Mix(static_cast<uint64_t>(spec.kind()), Mix(spec.from_stage(), spec.to_stage()));
+    for (const uint32_t connection : spec.skip_connections()) salt = Mix(salt, connection);
+    return salt;
   }
 
   void PostTransfer(size_t index, const v1::Instruction& instruction, bool is_send) {
@@ -311,6 +340,10 @@ uint64_t Run::ReadInputs(const Worker& worker, const v1::Instruction& instructio
   if (instruction.recv_slot() >= 0) {
     value = Mix(value, worker.memory.Read(ChannelSlot(worker, instruction.recv_channel(), instruction.recv_slot())));
   }
+  for (const v1::SkipSlot& skip : instruction.skip_recv()) {
+    const uint64_t salt = SaltOf(worker.program->channels(static_cast<int>(skip.channel())));
+    value = Mix(value, Mix(salt, worker.memory.Read(ChannelSlot(worker, skip.channel(), skip.slot()))));
+  }
   if (kind == v1::ACTION_KIND_BACKWARD_INPUT) {
     read(instruction.saved_slot(), slots.saved());
     read(instruction.recomputed_slot(), slots.recomputed());
@@ -343,6 +376,10 @@ void Run::Compute(Worker& worker, const v1::Instruction& instruction) {
   if (action.kind() == v1::ACTION_KIND_BACKWARD_INPUT) write(instruction.pending_slot(), slots.pending(), 3);
   if (instruction.send_slot() >= 0) {
     worker.memory.Write(ChannelSlot(worker, instruction.send_channel(), instruction.send_slot()), Mix(result, 4));
+  }
+  for (const v1::SkipSlot& skip : instruction.skip_send()) {
+    const uint64_t salt = SaltOf(worker.program->channels(static_cast<int>(skip.channel())));
+    worker.memory.Write(ChannelSlot(worker, skip.channel(), skip.slot()), Mix(result, salt));
   }
   if (action.kind() == v1::ACTION_KIND_BACKWARD_WEIGHT) {
     worker.accumulator[action.stage()] = Mix(worker.accumulator[action.stage()], result);
