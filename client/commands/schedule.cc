@@ -85,7 +85,9 @@ int ShowLowered(const ShowArguments& arguments, const TimedSchedule& timed) {
   const absl::StatusOr<ProvenSchedule> proven = ProveTable(timed.table, timed.problem, SendSemantics::kRendezvous);
   if (!proven.ok()) return Refuse(proven.status(), arguments.output);
   if (arguments.output.format == "csv") {
-    std::cout << LoweredCsv(proven->programs);
+    const absl::StatusOr<std::string> csv = LoweredCsv(proven->programs);
+    if (!csv.ok()) return Refuse(csv.status(), arguments.output);
+    std::cout << *csv;
     return kExitOk;
   }
   for (const v1::StageProgram& program : proven->programs) std::cout << ProgramText(program) << "\n";

@@ -12,8 +12,9 @@
 namespace stagecoach {
 
 // PyTorch's lowered format: a row for each worker, cells like 2F0, 2SEND_F0, 1RECV_B3. What it has no word for is left
-// out: loads, losses, ties, norms.
-std::string LoweredCsv(std::span<const v1::StageProgram> programs);
+// out: loads, losses, ties, norms. INVALID_ARGUMENT: the programs have skip edges; a cell cannot say on which edge it
+// sends.
+absl::StatusOr<std::string> LoweredCsv(std::span<const v1::StageProgram> programs);
 
 // Programs that do what a lowered sheet says, in its order: for a model of equal stages (MakeUniformModel), with loads
 // and losses where the verifier wants them, norms at the end, and a slot of its own for everything, since a sheet has

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "coordinator/program/schedule_proof.h"
+#include "coordinator/program/testing/small_pipeline.h"
 #include "coordinator/schedule/schedule.h"
 #include "coordinator/schedule/sheet_checks.h"
 #include "gmock/gmock.h"
@@ -53,10 +54,10 @@ TEST(LoweredCsvTest, WhatTheLoweringMakesSurvivesBeingPrintedAndRead) {
         const absl::StatusOr<ProvenSchedule> proven =
             ProveTable(*(*FindSchedule(schedule))->Build(problem), problem, SendSemantics::kRendezvous);
         ASSERT_TRUE(proven.ok()) << proven.status();
-        const std::string csv = LoweredCsv(proven->programs);
+        const std::string csv = *LoweredCsv(proven->programs);
         EXPECT_EQ(Verdict(csv, SendSemantics::kRendezvous), "") << csv;
         EXPECT_EQ(Verdict(csv, SendSemantics::kBuffered), "") << csv;
-        EXPECT_EQ(LoweredCsv(*ProgramsOfSheet(*ReadActionCsv(csv))), csv);
+        EXPECT_EQ(*LoweredCsv(*ProgramsOfSheet(*ReadActionCsv(csv))), csv);
       }
     }
   }
@@ -118,6 +119,14 @@ TEST(LoweredCsvTest, RefusesStagesThatRunWithoutTheirParameters) {
   EXPECT_THAT(Verdict("0F0,0RESHARD,0B0"), AllOf(HasSubstr("(cell 3, 0B0)"), HasSubstr("0RESHARD")));
   EXPECT_THAT(Verdict("0F0,0I0,0REDUCE_GRAD,0W0"), AllOf(HasSubstr("(cell 4, 0W0)"), HasSubstr("comes after")));
   EXPECT_THAT(Verdict("0F0,0B0,0REDUCE_GRAD,0REDUCE_GRAD"), HasSubstr("second time"));
+}
+
+TEST(LoweredCsvTest, HasNoWordForSkipEdges) {
+  const testing::SmallPipeline pipeline =
+      testing::MakeSmallPipeline("1f1b", {.num_stages = 3, .num_micro_batches = 2, .skip_connections = {{1, 5}}});
+  const absl::StatusOr<std::string> csv = LoweredCsv(pipeline.programs);
+  EXPECT_EQ(csv.status().code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(csv.status().message()), HasSubstr("has no skip edges, and stages 0 and 2 have one"));
 }
 
 }  // namespace

@@ -96,7 +96,7 @@ TEST(RecomputationTest, TextsAndSheetsAreReadBack) {
   for (size_t i = 0; i < 3; ++i) EXPECT_EQ((*read)[i].content_hash(), pipeline.programs[i].content_hash());
   EXPECT_TRUE(ProvePrograms(*read, SendSemantics::kRendezvous).ok());
 
-  const auto sheet = ReadActionCsv(LoweredCsv(pipeline.programs));
+  const auto sheet = ReadActionCsv(*LoweredCsv(pipeline.programs));
   ASSERT_TRUE(sheet.ok()) << sheet.status();
   const auto programs = ProgramsOfSheet(*sheet);
   ASSERT_TRUE(programs.ok()) << programs.status();

@@ -40,12 +40,13 @@ void CheckPrograms(const ActionSheet& sheet) {
     STAGECOACH_CHECK(absl::IsInvalidArgument(programs.status()));
     return;
   }
-  const std::string csv = LoweredCsv(*programs);
-  const absl::StatusOr<ActionSheet> again = ReadActionCsv(csv);
+  const absl::StatusOr<std::string> csv = LoweredCsv(*programs);
+  STAGECOACH_CHECK(csv.ok());
+  const absl::StatusOr<ActionSheet> again = ReadActionCsv(*csv);
   STAGECOACH_CHECK(again.ok());
   const absl::StatusOr<std::vector<v1::StageProgram>> programs_again = ProgramsOfSheet(*again);
   STAGECOACH_CHECK(programs_again.ok());
-  STAGECOACH_CHECK(LoweredCsv(*programs_again) == csv);
+  STAGECOACH_CHECK(*LoweredCsv(*programs_again) == *csv);
   if (programs->size() * programs->front().num_micro_batches() > kMaxProven) return;
   ProvePrograms(*programs, SendSemantics::kBlocking).IgnoreError();
 }
