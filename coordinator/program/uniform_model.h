@@ -25,7 +25,8 @@ PlannedModel MakeUniformModel(const std::vector<uint32_t>& worker_of_stage, uint
                               const std::vector<StageCost>& cost_of_stage, const std::vector<bool>& recomputes);
 
 // The least that programs say about the model that they were made for: their stages' layers, the sizes of tensors that
-// cross cuts, whether a tensor is tied. INVALID_ARGUMENT: they are not of one pipeline. Pure.
+// cross cuts, whether a tensor is tied, which stages skip connections join. INVALID_ARGUMENT: they are not of one
+// pipeline. Pure.
 absl::StatusOr<PlannedModel> ModelOfPrograms(std::span<const v1::StageProgram> programs);
 
 }  // namespace stagecoach
