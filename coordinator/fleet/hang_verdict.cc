@@ -31,21 +31,27 @@ bool IsSameEdge(const v1::ChannelSpec& a, const v1::ChannelSpec& b) {
   return a.from_stage() == b.from_stage() && a.to_stage() == b.to_stage() && a.kind() == b.kind();
 }
 
+// The slot of `channel` that an instruction other than a post reads, or, with `is_sender`, writes.
+std::optional<int32_t> SlotOf(const v1::Instruction& waiting, uint32_t channel, bool is_sender) {
+  const int32_t slot = is_sender ? waiting.send_slot() : waiting.recv_slot();
+  if (slot >= 0 && (is_sender ? waiting.send_channel() : waiting.recv_channel()) == channel) return slot;
+  for (const v1::SkipSlot& skip : is_sender ? waiting.skip_send() : waiting.skip_recv()) {
+    if (skip.channel() == channel) return skip.slot();
+  }
+  return std::nullopt;
+}
+
 // The position on `channel` of the transfer that the instruction at `index` waits for: the newest post before it into
 // the slot that it names, or, at the end of the run, where it names none, the newest of all.
 std::optional<uint64_t> AwaitedSequence(const v1::StageProgram& program, uint64_t index, uint32_t channel,
                                         bool is_sender) {
   const auto num_instructions = static_cast<uint64_t>(program.instructions_size());
   if (index >= num_instructions) return std::nullopt;
-  const v1::Instruction& waiting = program.instructions(static_cast<int>(index));
-  const bool names_slot = is_sender ? waiting.send_slot() >= 0 && waiting.send_channel() == channel
-                                    : waiting.recv_slot() >= 0 && waiting.recv_channel() == channel;
+  const auto slot = SlotOf(program.instructions(static_cast<int>(index)), channel, is_sender);
   for (auto i = static_cast<int>(index) - 1; i >= 0; --i) {
     const v1::Instruction& post = program.instructions(i);
     if (!IsPost(post) || post.channel() != channel) continue;
-    const bool same_slot =
-        is_sender ? post.send_slot() == waiting.send_slot() : post.recv_slot() == waiting.recv_slot();
-    if (!names_slot || same_slot) return post.sequence();
+    if (!slot.has_value() || *slot == (is_sender ? post.send_slot() : post.recv_slot())) return post.sequence();
   }
   return std::nullopt;
 }

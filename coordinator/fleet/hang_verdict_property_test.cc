@@ -6,6 +6,7 @@
 #include <optional>
 #include <random>
 #include <set>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -132,14 +133,22 @@ class SimulatedRun {
     const bool computes =
         kind == v1::ACTION_KIND_FORWARD || kind == v1::ACTION_KIND_BACKWARD_INPUT || kind == v1::ACTION_KIND_TIE_REDUCE;
     if (!computes) return std::nullopt;
-    for (const auto& [channel, slot] : {std::pair(instruction.recv_channel(), instruction.recv_slot()),
-                                        std::pair(instruction.send_channel(), instruction.send_slot())}) {
-      if (slot < 0) continue;
+    for (const auto& [channel, slot] : SlotsOf(instruction)) {
       const auto edge = InSlot(rank, channel, slot);
       if (!edge.has_value()) continue;
       if (const double end = CompleteAt(*edge); end > clocks_[rank]) return std::pair(channel, end);
     }
     return std::nullopt;
+  }
+
+  // That it waits for, in order.
+  static std::vector<std::pair<uint32_t, int32_t>> SlotsOf(const v1::Instruction& instruction) {
+    std::vector<std::pair<uint32_t, int32_t>> slots;
+    if (instruction.recv_slot() >= 0) slots.emplace_back(instruction.recv_channel(), instruction.recv_slot());
+    for (const v1::SkipSlot& skip : instruction.skip_recv()) slots.emplace_back(skip.channel(), skip.slot());
+    if (instruction.send_slot() >= 0) slots.emplace_back(instruction.send_channel(), instruction.send_slot());
+    for (const v1::SkipSlot& skip : instruction.skip_send()) slots.emplace_back(skip.channel(), skip.slot());
+    return slots;
   }
 
   bool IsTroubled(const std::optional<uint32_t>& who, uint32_t rank) const {
@@ -268,15 +277,28 @@ Trouble DrawTrouble(const SmallPipeline& pipeline, std::mt19937_64& random) {
   return trouble;
 }
 
+// With `connects`, connections from both ends towards the middle, as many as there is room for.
+SmallPipeline DrawPipeline(std::mt19937_64& random, bool connects) {
+  const std::string schedule = random() % 2 == 0 ? "1f1b" : "gpipe";
+  testing::SmallPipelineOptions options;
+  options.num_stages = 2 + static_cast<uint32_t>(random() % 5);
+  options.num_micro_batches = 1 + static_cast<uint32_t>(random() % 6);
+  options.credit_window = 1 + static_cast<uint32_t>(random() % 4);
+  const uint32_t last_layer = options.num_stages + 2;
+  for (uint32_t from = 0; connects && from + 2 <= last_layer - from; ++from) {
+    options.skip_connections.emplace_back(from, last_layer - from);
+  }
+  return MakeSmallPipeline(schedule, options);
+}
+
 // Whatever happens in whatever pipeline: at no time is anybody blamed but the culprit, and it is in the end.
-TEST(HangVerdictPropertyTest, OnlyThePlantedCulpritIsBlamed) {
+class HangVerdictPropertyTest : public ::testing::TestWithParam<bool> {};
+
+TEST_P(HangVerdictPropertyTest, OnlyThePlantedCulpritIsBlamed) {
   int found = 0;
   for (uint64_t seed = 0; seed < 1000; ++seed) {
     std::mt19937_64 random(seed);
-    const SmallPipeline pipeline = MakeSmallPipeline(random() % 2 == 0 ? "1f1b" : "gpipe",
-                                                     {.num_stages = 2 + static_cast<uint32_t>(random() % 5),
-                                                      .num_micro_batches = 1 + static_cast<uint32_t>(random() % 6),
-                                                      .credit_window = 1 + static_cast<uint32_t>(random() % 4)});
+    const SmallPipeline pipeline = DrawPipeline(random, GetParam());
     const Trouble trouble = DrawTrouble(pipeline, random);
     const SimulatedRun run(pipeline, trouble, random);
     std::set<uint32_t> guilty;
@@ -296,6 +318,9 @@ TEST(HangVerdictPropertyTest, OnlyThePlantedCulpritIsBlamed) {
   }
   EXPECT_GT(found, 400);
 }
+
+INSTANTIATE_TEST_SUITE_P(Pipelines, HangVerdictPropertyTest, ::testing::Bool(),
+                         [](const auto& connects) { return connects.param ? "SkipEdges" : "NoSkipEdges"; });
 
 }  // namespace
 }  // namespace stagecoach

@@ -199,6 +199,37 @@ TEST_F(TwoMembersWithOneSlotTest, OfALostTransferInEachDirectionBothReceiversAre
   EXPECT_THAT(Ranks(FindHang(input_)), ElementsAre(1, 0));
 }
 
+// With an edge from stage 0 to stage 2, and one back.
+class SkipEdgeTest : public MembersTest {
+ protected:
+  SkipEdgeTest() : MembersTest({.num_stages = 3, .num_micro_batches = 3, .skip_connections = {{1, 4}}}) {}
+};
+
+// Stage 2 has posted receives of micro-batches 0 and 1; stage 0 has sent the first, and stage 2 waits for it.
+TEST_F(SkipEdgeTest, TheReceiverOfALostTransferIsBlamed) {
+  SetWaiting(0, "0F1", 5, v1::CHANNEL_KIND_GRADIENT, 1);
+  Set(1, "1F1", 0.5);
+  SetWaiting(2, "2F0", 6, v1::CHANNEL_KIND_SKIP, 0);
+  const std::vector<HangBlame> blames = FindHang(input_);
+  ASSERT_THAT(Ranks(blames), ElementsAre(2));
+  EXPECT_THAT(blames[0].message, HasSubstr("from rank 0 to rank 2"));
+  SetWaiting(0, "0F0", 5, v1::CHANNEL_KIND_GRADIENT, 1);  // not sent
+  EXPECT_THAT(FindHang(input_), IsEmpty());
+}
+
+TEST_F(SkipEdgeTest, WhoHasNotSentYetHoldsUpWhoWaitsForIt) {
+  Set(0, "0F1", 5);
+  SetWaiting(2, "2F1", 6, v1::CHANNEL_KIND_SKIP, 0);
+  SetWaiting(1, "1F1", 6, v1::CHANNEL_KIND_ACTIVATION, 0);
+  EXPECT_THAT(Ranks(FindHang(input_)), ElementsAre(0));
+  // Its slot, which stage 2 has not emptied.
+  SetWaiting(0, "0F2", 5, v1::CHANNEL_KIND_SKIP, 0);
+  SetWaiting(1, "1F2", 6, v1::CHANNEL_KIND_ACTIVATION, 0);
+  Set(2, "2F0", 5);
+  input_.members[2].run->set_waiting(false);
+  EXPECT_THAT(Ranks(FindHang(input_)), ElementsAre(2));
+}
+
 TEST_F(TwoMembersTest, OfACircleTheReceiverThatWaitedLongestIsBlamed) {
   Set(0, "0I1", 5);  // has not posted 0SEND_F2
   WaitOn(0, v1::CHANNEL_KIND_GRADIENT, 1);
