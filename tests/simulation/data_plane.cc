@@ -80,10 +80,10 @@ DataPlane::ChannelKey DataPlane::KeyOf(TransportId id, const v1::ChannelSpec& sp
           static_cast<int>(spec.kind())};
 }
 
-DataPlane::Transfer DataPlane::PostSend(TransportId id, const v1::ChannelSpec& spec, const Tag& tag, uint64_t payload) {
+DataPlane::Transfer DataPlane::PostSend(TransportId id, const v1::ChannelSpec& spec, const Tag& tag, Payload payload) {
   const ChannelKey key = KeyOf(id, spec);
   Channel& channel = channels_[key];
-  channel.sends.push_back({tag, payload});
+  channel.sends.push_back({tag, std::move(payload)});
   const Transfer transfer{key, channel.sends.size() - 1, /*is_send=*/true};
   Match(key, transfer.index);
   return transfer;
@@ -92,7 +92,7 @@ DataPlane::Transfer DataPlane::PostSend(TransportId id, const v1::ChannelSpec& s
 DataPlane::Transfer DataPlane::PostRecv(TransportId id, const v1::ChannelSpec& spec, const Tag& tag) {
   const ChannelKey key = KeyOf(id, spec);
   Channel& channel = channels_[key];
-  channel.receives.push_back({tag, 0});
+  channel.receives.push_back({tag, {}});
   const Transfer transfer{key, channel.receives.size() - 1, /*is_send=*/false};
   Match(key, transfer.index);
   return transfer;
@@ -133,7 +133,7 @@ void DataPlane::Complete(const ChannelKey& key, size_t index) {
   to.owner.wake();
 }
 
-absl::StatusOr<std::optional<uint64_t>> DataPlane::Check(const Transfer& transfer) const {
+absl::StatusOr<std::optional<Payload>> DataPlane::Check(const Transfer& transfer) const {
   const Channel& channel = channels_.at(transfer.channel);
   if (channel.complete.contains(transfer.index)) {
     if (channel.mismatched.contains(transfer.index)) return absl::InternalError("another tensor has arrived");
@@ -143,7 +143,7 @@ absl::StatusOr<std::optional<uint64_t>> DataPlane::Check(const Transfer& transfe
   const Transport& self = transports_.at(transfer.is_send ? from : to);
   if (self.closed) return absl::AbortedError("the transport was aborted");
   if (self.broken.contains(transfer.is_send ? to : from)) return absl::UnavailableError("the peer is gone");
-  return std::optional<uint64_t>();
+  return std::optional<Payload>();
 }
 
 }  // namespace stagecoach::simulation

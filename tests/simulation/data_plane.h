@@ -30,6 +30,9 @@ struct Tag {
   auto operator<=>(const Tag&) const = default;
 };
 
+// What a transfer carries: a number for each tensor.
+using Payload = std::vector<uint64_t>;
+
 // The transports of all workers. A transfer ends when both ends have posted it; it fails when one of them is closed,
 // and the other learns of that.
 class DataPlane {
@@ -63,11 +66,11 @@ class DataPlane {
     size_t index = 0;
     bool is_send = false;
   };
-  Transfer PostSend(TransportId id, const v1::ChannelSpec& spec, const Tag& tag, uint64_t payload);
+  Transfer PostSend(TransportId id, const v1::ChannelSpec& spec, const Tag& tag, Payload payload);
   Transfer PostRecv(TransportId id, const v1::ChannelSpec& spec, const Tag& tag);
   // nullopt: not complete. UNAVAILABLE: the peer is gone. INTERNAL: the ends have posted different things. What was
   // sent, for both ends.
-  absl::StatusOr<std::optional<uint64_t>> Check(const Transfer& transfer) const;
+  absl::StatusOr<std::optional<Payload>> Check(const Transfer& transfer) const;
 
   // All connections of the worker break, and both ends learn of it.
   void Reset(const std::string& worker);
@@ -86,7 +89,7 @@ class DataPlane {
   };
   struct Post {
     Tag tag;
-    uint64_t payload = 0;
+    Payload payload;
   };
   struct Channel {
     std::vector<Post> sends, receives;

@@ -2,7 +2,9 @@
 
 #include <map>
 #include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "coordinator/program/testing/small_pipeline.h"
 
@@ -14,9 +16,19 @@ constexpr uint64_t kMicroBatchSize = 2;
 constexpr uint32_t kNumMicroBatches = 3;
 constexpr uint32_t kNumEvaluationMicroBatches = 2;
 
-std::shared_ptr<const JobPlan> MakePlan(uint32_t num_workers, bool has_validation) {
-  const auto training = testing::MakeSmallPipeline(
-      "1f1b", {.num_stages = num_workers, .num_micro_batches = kNumMicroBatches, .tied = false});
+// Nested, and from the ends of the model, so that two share an edge and the third, of four workers or more, does not.
+std::vector<std::pair<uint32_t, uint32_t>> SkipConnectionsOf(uint32_t num_workers) {
+  std::vector<std::pair<uint32_t, uint32_t>> connections = {{0, num_workers + 2}};
+  if (num_workers >= 2) connections.emplace_back(1, num_workers + 1);
+  if (num_workers >= 4) connections.emplace_back(2, num_workers);
+  return connections;
+}
+
+std::shared_ptr<const JobPlan> MakePlan(uint32_t num_workers, bool has_validation, bool has_skips) {
+  testing::SmallPipelineOptions options = {
+      .num_stages = num_workers, .num_micro_batches = kNumMicroBatches, .tied = false};
+  if (has_skips) options.skip_connections = SkipConnectionsOf(num_workers);
+  const auto training = testing::MakeSmallPipeline("1f1b", options);
   auto plan = std::make_shared<JobPlan>();
   plan->num_train_samples = kNumTrainSamples;
   plan->planned.graph = training.graph;
@@ -25,10 +37,8 @@ std::shared_ptr<const JobPlan> MakePlan(uint32_t num_workers, bool has_validatio
   plan->planned.programs = training.programs;
   if (!has_validation) return plan;
   plan->num_validation_samples = kNumValidationSamples;
-  plan->planned.evaluation_programs =
-      testing::MakeSmallPipeline(
-          "forward_only", {.num_stages = num_workers, .num_micro_batches = kNumEvaluationMicroBatches, .tied = false})
-          .programs;
+  options.num_micro_batches = kNumEvaluationMicroBatches;
+  plan->planned.evaluation_programs = testing::MakeSmallPipeline("forward_only", options).programs;
   return plan;
 }
 
@@ -66,10 +76,11 @@ v1::JobSpec SmallSpec(const std::string& name, uint32_t degree, uint64_t steps, 
 }
 
 std::shared_ptr<const JobPlan> PlanOf(const v1::JobSpec& spec, uint32_t num_workers) {
-  static auto& plans = *new std::map<std::pair<uint32_t, bool>, std::shared_ptr<const JobPlan>>();
+  static auto& plans = *new std::map<std::tuple<uint32_t, bool, bool>, std::shared_ptr<const JobPlan>>();
   const bool has_validation = spec.data().validation_fraction() > 0;
-  auto& plan = plans[{num_workers, has_validation}];
-  if (plan == nullptr) plan = MakePlan(num_workers, has_validation);
+  const bool has_skips = spec.model().init().seed() % 2 == 0;
+  auto& plan = plans[{num_workers, has_validation, has_skips}];
+  if (plan == nullptr) plan = MakePlan(num_workers, has_validation, has_skips);
   return plan;
 }
 

@@ -17,8 +17,8 @@ inline constexpr double kPlannedStepSeconds = 0.08;
 v1::JobSpec SmallSpec(const std::string& name, uint32_t degree, uint64_t steps, uint64_t validation_interval,
                       uint64_t seed);
 
-// What planning gives for such a job on so many workers: programs that the real lowering made, one block a stage. Made
-// once.
+// What planning gives for such a job on so many workers: programs that the real lowering made, one block a stage, with
+// skip connections when the job's seed is even. Made once.
 std::shared_ptr<const JobPlan> PlanOf(const v1::JobSpec& spec, uint32_t num_workers);
 
 }  // namespace stagecoach::simulation

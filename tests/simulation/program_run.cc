@@ -1,8 +1,10 @@
 #include "tests/simulation/program_run.h"
 
+#include <algorithm>
+#include <cstddef>
+
 #include "absl/strings/str_cat.h"
 #include "common/action_text.h"
-#include "tests/simulation/toy_model.h"
 
 namespace stagecoach::simulation {
 namespace {
@@ -72,13 +74,19 @@ bool ProgramRun::WaitsForSlots() {
   const v1::Instruction& here = instruction();
   if (!TakesTime(here.action().kind())) return false;
   if (here.recv_slot() >= 0 && WaitsFor({here.recv_channel(), here.recv_slot()})) return true;
-  return here.send_slot() >= 0 && WaitsFor({here.send_channel(), here.send_slot()});
+  for (const v1::SkipSlot& skip : here.skip_recv()) {
+    if (WaitsFor({skip.channel(), skip.slot()})) return true;
+  }
+  if (here.send_slot() >= 0 && WaitsFor({here.send_channel(), here.send_slot()})) return true;
+  return std::any_of(here.skip_send().begin(), here.skip_send().end(), [this](const v1::SkipSlot& skip) {
+    return WaitsFor({skip.channel(), skip.slot()});
+  });
 }
 
 bool ProgramRun::WaitsFor(const Slot& slot) {
   const auto posted = posted_.find(slot);
   if (posted == posted_.end()) return false;
-  const absl::StatusOr<std::optional<uint64_t>> arrived = context_.data.Check(posted->second);
+  const absl::StatusOr<std::optional<Payload>> arrived = context_.data.Check(posted->second);
   if (!arrived.ok()) {
     End(arrived.status());
     return true;
@@ -133,13 +141,14 @@ void ProgramRun::Forward(const v1::Instruction& here) {
   const uint32_t index = here.action().micro_batch();
   MicroBatch& micro_batch = micro_batches_[index];
   const auto samples = order_.micro_batch_samples(static_cast<int>(index));
-  micro_batch.activations = {is_first_ ? LoadedSamples(order_.first_sample(), index, samples)
-                                       : contents_.at({here.recv_channel(), here.recv_slot()})};
-  for (const uint64_t value : context_.state.values) {
-    micro_batch.activations.push_back(ForwardLayer(micro_batch.activations.back(), value));
-  }
+  const uint64_t input = is_first_ ? LoadedSamples(order_.first_sample(), index, samples)
+                                   : contents_.at({here.recv_channel(), here.recv_slot()}).front();
+  Skips skips = ReadSkips(here);
+  micro_batch.activations =
+      ForwardLayers(context_.graph, context_.program.stages(0).first_layer(), context_.state.values, input, skips);
+  WriteSkips(here, skips);
   if (!is_last_) {
-    contents_[{here.send_channel(), here.send_slot()}] = micro_batch.activations.back();
+    contents_[{here.send_channel(), here.send_slot()}] = {micro_batch.activations.back()};
     return;
   }
   v1::LossPart& part = loss_parts_.emplace_back();
@@ -150,16 +159,33 @@ void ProgramRun::Forward(const v1::Instruction& here) {
 void ProgramRun::BackwardInput(const v1::Instruction& here) {
   const uint32_t index = here.action().micro_batch();
   MicroBatch& micro_batch = micro_batches_.at(index);
-  const std::vector<uint64_t>& values = context_.state.values;
-  micro_batch.gradients.assign(values.size(), 0);
-  uint64_t gradient = is_last_
-                          ? LossGradient(micro_batch.activations.back(), order_.loss_weight(static_cast<int>(index)))
-                          : contents_.at({here.recv_channel(), here.recv_slot()});
-  for (size_t layer = values.size(); layer-- > 0;) {
-    micro_batch.gradients[layer] = gradient;
-    gradient = BackwardLayer(gradient, values[layer]);
+  const uint64_t gradient =
+      is_last_ ? LossGradient(micro_batch.activations.back(), order_.loss_weight(static_cast<int>(index)))
+               : contents_.at({here.recv_channel(), here.recv_slot()}).front();
+  Skips skips = ReadSkips(here);
+  micro_batch.gradients =
+      BackwardLayers(context_.graph, context_.program.stages(0).first_layer(), context_.state.values, gradient, skips);
+  WriteSkips(here, skips);
+  if (!is_first_) contents_[{here.send_channel(), here.send_slot()}] = {micro_batch.gradients.front()};
+}
+
+Skips ProgramRun::ReadSkips(const v1::Instruction& here) const {
+  Skips skips;
+  for (const v1::SkipSlot& skip : here.skip_recv()) {
+    const v1::ChannelSpec& channel = context_.program.channels(static_cast<int>(skip.channel()));
+    const Payload& arrived = contents_.at({skip.channel(), skip.slot()});
+    for (size_t i = 0; i < arrived.size(); ++i) skips[channel.skip_connections(static_cast<int>(i))] = arrived[i];
   }
-  if (!is_first_) contents_[{here.send_channel(), here.send_slot()}] = gradient;
+  return skips;
+}
+
+void ProgramRun::WriteSkips(const v1::Instruction& here, const Skips& skips) {
+  for (const v1::SkipSlot& skip : here.skip_send()) {
+    const v1::ChannelSpec& channel = context_.program.channels(static_cast<int>(skip.channel()));
+    Payload& sent = contents_[{skip.channel(), skip.slot()}];
+    sent.clear();
+    for (const uint32_t connection : channel.skip_connections()) sent.push_back(skips.at(connection));
+  }
 }
 
 void ProgramRun::BackwardWeight(const v1::Instruction& here) {
@@ -167,7 +193,7 @@ void ProgramRun::BackwardWeight(const v1::Instruction& here) {
   std::vector<uint64_t>& accumulators = context_.state.gradients;
   for (size_t layer = 0; layer < accumulators.size(); ++layer) {
     accumulators[layer] =
-        AddWeightGradient(accumulators[layer], micro_batch.activations[layer], micro_batch.gradients[layer]);
+        AddWeightGradient(accumulators[layer], micro_batch.activations[layer], micro_batch.gradients[layer + 1]);
   }
 }
 

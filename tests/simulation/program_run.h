@@ -17,6 +17,7 @@
 #include "tests/simulation/data_plane.h"
 #include "tests/simulation/process.h"
 #include "tests/simulation/simulated_stage_state.h"
+#include "tests/simulation/toy_model.h"
 
 namespace stagecoach::simulation {
 
@@ -62,8 +63,7 @@ class ProgramRun : public std::enable_shared_from_this<ProgramRun> {
  private:
   struct MicroBatch {
     std::vector<uint64_t> activations;  // that each layer got, then the output
-    std::vector<uint64_t> gradients;    // of each layer's output
-    uint64_t input_gradient = 0;
+    std::vector<uint64_t> gradients;    // of the input, then of each layer's output
   };
   using Slot = std::pair<uint32_t, int32_t>;  // channel, slot
 
@@ -75,6 +75,9 @@ class ProgramRun : public std::enable_shared_from_this<ProgramRun> {
   bool WaitsFor(const Slot& slot);
   bool WaitsForAny();
   void Execute();
+  // What skip edges have brought, and what is left there for them.
+  Skips ReadSkips(const v1::Instruction& instruction) const;
+  void WriteSkips(const v1::Instruction& instruction, const Skips& skips);
   void Compute(const v1::Instruction& instruction);
   void Forward(const v1::Instruction& instruction);
   void BackwardInput(const v1::Instruction& instruction);
@@ -91,7 +94,7 @@ class ProgramRun : public std::enable_shared_from_this<ProgramRun> {
   bool ended_ = false;
   std::optional<uint32_t> waits_on_;  // channel
   std::map<Slot, DataPlane::Transfer> posted_;
-  std::map<Slot, uint64_t> contents_;  // of receive and send slots
+  std::map<Slot, Payload> contents_;  // of receive and send slots
   std::map<uint32_t, MicroBatch> micro_batches_;
   std::vector<v1::LossPart> loss_parts_;
 };

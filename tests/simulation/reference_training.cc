@@ -24,10 +24,9 @@ const ReferenceTraining::State& ReferenceTraining::After(uint64_t step) {
   return states_[step];
 }
 
-std::vector<uint64_t> ReferenceTraining::Forward(const State& state, uint64_t input) {
-  std::vector<uint64_t> activations = {input};
-  for (const uint64_t value : state.values) activations.push_back(ForwardLayer(activations.back(), value));
-  return activations;
+std::vector<uint64_t> ReferenceTraining::Forward(const State& state, uint64_t input) const {
+  Skips skips;
+  return ForwardLayers(plan_->planned.graph, 0, state.values, input, skips);
 }
 
 void ReferenceTraining::RunNextStep() {
@@ -46,10 +45,11 @@ void ReferenceTraining::RunNextStep() {
     v1::LossPart& part = *vote->add_loss_parts();
     part.set_micro_batch(i);
     part.set_value(batches.loss_weight[i] * LossOf(activations.back()));
-    uint64_t gradient = LossGradient(activations.back(), batches.loss_weight[i]);
-    for (size_t layer = before.values.size(); layer-- > 0;) {
-      gradients[layer] = AddWeightGradient(gradients[layer], activations[layer], gradient);
-      gradient = BackwardLayer(gradient, before.values[layer]);
+    Skips skips;
+    const std::vector<uint64_t> output_gradients = BackwardLayers(
+        plan_->planned.graph, 0, before.values, LossGradient(activations.back(), batches.loss_weight[i]), skips);
+    for (size_t layer = 0; layer < gradients.size(); ++layer) {
+      gradients[layer] = AddWeightGradient(gradients[layer], activations[layer], output_gradients[layer + 1]);
     }
   }
   for (size_t layer = 0; layer < gradients.size(); ++layer) {
@@ -74,7 +74,7 @@ void ReferenceTraining::RunNextStep() {
   states_.push_back(std::move(after));
 }
 
-double ReferenceTraining::LossOfRun(const State& state, uint64_t first_sample, const MicroBatches& batches) {
+double ReferenceTraining::LossOfRun(const State& state, uint64_t first_sample, const MicroBatches& batches) const {
   double loss = 0;
   for (uint32_t i = 0; i < batches.samples.size(); ++i) {
     if (batches.samples[i] == 0) continue;

@@ -30,8 +30,8 @@ class ReferenceTraining {
  private:
   void RunNextStep();
   // One micro-batch forward; the activations that each layer got, then the output.
-  static std::vector<uint64_t> Forward(const State& state, uint64_t input);
-  static double LossOfRun(const State& state, uint64_t first_sample, const MicroBatches& batches);
+  std::vector<uint64_t> Forward(const State& state, uint64_t input) const;
+  double LossOfRun(const State& state, uint64_t first_sample, const MicroBatches& batches) const;
 
   const v1::JobSpec spec_;
   const std::shared_ptr<const JobPlan> plan_;

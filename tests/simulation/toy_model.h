@@ -2,6 +2,7 @@
 #define STAGECOACH_TESTS_SIMULATION_TOY_MODEL_H_
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -15,10 +16,20 @@ namespace stagecoach::simulation {
 // arithmetic would depend on, in its order, so that a step that is left out, applied twice, or made of gradients of
 // another step is seen in all that comes after it.
 
+// What layers hand over along skip connections, by connection: tensors, or their gradients.
+using Skips = std::map<uint32_t, uint64_t>;
+
 uint64_t InitialValue(uint64_t seed, uint32_t layer);
 uint64_t LoadedSamples(uint64_t first_sample, uint32_t micro_batch, uint32_t samples);
 uint64_t ForwardLayer(uint64_t input, uint64_t value);
 uint64_t BackwardLayer(uint64_t output_gradient, uint64_t value);
+// Of layers from `first_layer` on: what each gets, then the output of the last. Takes from `skips` what is added, and
+// leaves there what starts.
+std::vector<uint64_t> ForwardLayers(const v1::ModelGraph& graph, uint32_t first_layer,
+                                    const std::vector<uint64_t>& values, uint64_t input, Skips& skips);
+// Likewise down again: the gradient of the first one's input, then of each one's output.
+std::vector<uint64_t> BackwardLayers(const v1::ModelGraph& graph, uint32_t first_layer,
+                                     const std::vector<uint64_t>& values, uint64_t output_gradient, Skips& skips);
 uint64_t LossGradient(uint64_t output, double loss_weight);
 uint64_t AddWeightGradient(uint64_t accumulator, uint64_t input, uint64_t output_gradient);
 double LossOf(uint64_t output);
