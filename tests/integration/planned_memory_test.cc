@@ -4,6 +4,7 @@
 
 #include <map>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "common/mutex.h"
@@ -188,6 +189,39 @@ TEST(PlannedMemoryTest, FrozenLayersAreAllocatedAsPlanned) {
     job.spec().mutable_parallelism()->set_activation_checkpointing(c.recomputation);
     job.spec().mutable_checkpoint()->set_async(true);
     job.spec().mutable_checkpoint()->set_interval_steps(2);
+    job.AddValidation(/*interval=*/1);
+    ExpectPlannedBytes(job, c.workers);
+  }
+}
+
+TEST(PlannedMemoryTest, SkipConnectionsAreAllocatedAsPlanned) {
+  struct Case {
+    const char* schedule;
+    uint32_t workers, chunks;
+    const char* recomputation = "none";
+    std::vector<const char*> frozen = {};
+  };
+  for (const Case& c : {Case{"gpipe", 1, 1, "full"},
+                        {"1f1b", 3, 1},
+                        {"zb_h1", 3, 1, "full"},
+                        {"interleaved", 2, 2},
+                        {"v_half", 2, 2, "full"},
+                        {"1f1b", 3, 1, "none", {"transformer.wte", "transformer.h.0"}}}) {
+    SCOPED_TRACE(testing::Message() << c.schedule << " on " << c.workers << " " << testing::PrintToString(c.frozen));
+    EmbeddedJob job;
+    job.spec().mutable_training()->set_steps(3);
+    job.spec().mutable_model()->mutable_config()->set_tie_word_embeddings(c.frozen.empty());
+    for (const char* layer : c.frozen) job.spec().mutable_model()->add_frozen_layers(layer);
+    for (const auto& [from, to] : {std::pair("transformer.wte", "transformer.h.3"),
+                                   {"transformer.h.0", "transformer.h.2"},
+                                   {"transformer.h.1", "transformer.ln_f"}}) {
+      v1::SkipConnectionSpec& skip = *job.spec().mutable_model()->add_skip_connections();
+      skip.set_from(from);
+      skip.set_to(to);
+    }
+    job.spec().mutable_parallelism()->set_schedule(c.schedule);
+    job.spec().mutable_parallelism()->set_virtual_stages(c.chunks);
+    job.spec().mutable_parallelism()->set_activation_checkpointing(c.recomputation);
     job.AddValidation(/*interval=*/1);
     ExpectPlannedBytes(job, c.workers);
   }
