@@ -405,6 +405,22 @@ TEST_F(RefusedSkipTest, ASendThatIsNotMade) {
   EXPECT_THAT(Refusal(pipeline_), HasSubstr("the skip channel 0->2 ends with a tensor that is never sent"));
 }
 
+// Its sender has no backward, and would fill as many buffers as there are micro-batches.
+TEST(SkipEdgesTest, AFrozenStageRunsAFewMicroBatchesAhead) {
+  for (const char* schedule : {"gpipe", "1f1b", "zb_h1"}) {
+    const SmallPipeline pipeline = MakeSmallPipeline(schedule, {.num_stages = 4,
+                                                                .num_micro_batches = 32,
+                                                                .tied = false,
+                                                                .frozen_layers = {0, 1},
+                                                                .skip_connections = {{1, 4}, {2, 5}}});
+    ExpectRuns(pipeline);
+    for (const v1::ChannelSpec& channel : pipeline.programs[0].channels()) {
+      if (channel.kind() != v1::CHANNEL_KIND_SKIP) continue;
+      EXPECT_LE(channel.num_slots(), 7u) << schedule;
+    }
+  }
+}
+
 // Stage 0 makes everything before stage 1, on its worker, makes what stage 2 needs to take the first.
 TEST(SkipEdgesTest, ASenderMayBeAheadByAllMicroBatches) {
   const v1::ComputeTable table = BreadthFirstTable({0, 0, 1, 1}, 12);

@@ -195,12 +195,14 @@ uint32_t MostOutstanding(const ChannelPlan& channel) {
 }
 
 // A skip edge has none: its sender could be held back by a receiver that waits for the stages between, and these for
-// the sender.
+// the sender. But one that would run ahead is held to what the stages between work at, and as many as elsewhere.
 uint32_t WindowOf(const LoweringContext& context, ReceivePlacement placement, const v1::ChannelSpec& channel) {
-  uint32_t most = UINT32_MAX;
-  if (IsSkip(channel.kind())) return most;
+  const bool is_held = placement == ReceivePlacement::kPredicted && context.RunsAhead(channel.from_stage());
+  if (IsSkip(channel.kind())) {
+    return is_held ? kMaxAheadPosts + channel.to_stage() - channel.from_stage() : UINT32_MAX;
+  }
+  uint32_t most = is_held ? kMaxAheadPosts : UINT32_MAX;
   if (placement == ReceivePlacement::kEarliest) most = kMaxEarlyPosts;
-  if (placement == ReceivePlacement::kPredicted && context.RunsAhead(channel.from_stage())) most = kMaxAheadPosts;
   return std::min(context.options.credit_window, most);
 }
 
