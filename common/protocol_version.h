@@ -7,7 +7,7 @@ namespace stagecoach {
 
 // Of the session between worker and coordinator: raised by every change that an older end would misunderstand. Ends of
 // different versions refuse each other by name.
-inline constexpr uint32_t kProtocolVersion = 1;
+inline constexpr uint32_t kProtocolVersion = 2;
 
 }  // namespace stagecoach
 
