@@ -57,7 +57,7 @@ std::vector<StageBackward> BackwardOfStages(const v1::ModelGraph& graph, const S
 std::vector<StageCost> StageCosts(const PartitionProblem& problem, const Partition& partition);
 
 // The skip edges between the stages, of a training step: all connections between two share one, and its transfer has
-// all their tensors, padded as a boundary is.
+// all their tensors, each rounded up.
 std::vector<SkipCost> SkipCosts(const v1::ModelGraph& graph, const StagePartition& stages, double bytes_per_second);
 
 // Of the update of one worker's parameters at the end of a step, of the slowest worker.

@@ -31,8 +31,11 @@ void AddSkips(const PartitionProblem& problem, size_t stage, LayerRange range, S
     const bool ends = range.first <= skip.to_layer && skip.to_layer <= range.last;
     if (starts && ends) load.scratch += skip.bytes;
     if (starts == ends) continue;
-    const uint64_t activations = starts ? 2 : std::min<uint64_t>(num_micro_batches, stage + 2);
-    const uint64_t gradients = ends ? 2 : std::min<uint64_t>(num_micro_batches, problem.num_stages() - 1 - stage + 2);
+    const uint64_t length = skip.to_layer - skip.from_layer;
+    const uint64_t spare = skip.has_gradient ? 2 : 4;
+    const uint64_t num_behind = problem.num_stages() - 1 - stage;
+    const uint64_t activations = starts ? 2 : std::min(num_micro_batches, std::min<uint64_t>(stage, length) + spare);
+    const uint64_t gradients = ends ? 2 : std::min(num_micro_batches, std::min(num_behind, length) + 2);
     load.bytes += skip.bytes * (activations + (skip.has_gradient ? gradients : 0));
   }
 }

@@ -10,6 +10,9 @@
 namespace stagecoach {
 namespace {
 
+// Of transfers from a stage that runs ahead, as lowering lets it.
+constexpr uint32_t kAheadSlots = 4;
+
 constexpr int kTickBits = 48;
 
 double WorkSeconds(const LayerLoad& layer) {
@@ -81,26 +84,17 @@ WorkerLoads::WorkerLoads(const PartitionProblem& problem)
 }
 
 void WorkerLoads::AddSkips() {
-  if (problem_.skips.empty()) return;
+  skips_by_end_ = problem_.skips;
+  std::sort(skips_by_end_.begin(), skips_by_end_.end(),
+            [](const SkipLoad& a, const SkipLoad& b) { return a.to_layer < b.to_layer; });
   skips_before_.resize(num_layers() + 1);
   for (const SkipLoad& skip : problem_.skips) {
-    SkipSums& start = skips_before_[skip.from_layer + 1];
-    SkipSums& end = skips_before_[skip.to_layer + 1];
-    ++start.num_starts;
-    start.starts += skip.bytes;
-    end.ends += skip.bytes;
-    if (!skip.has_gradient) continue;
-    start.gradient_starts += skip.bytes;
-    end.gradient_ends += skip.bytes;
+    ++skips_before_[skip.from_layer + 1].starts;
+    ++skips_before_[skip.to_layer + 1].ends;
   }
   for (uint32_t layer = 0; layer < num_layers(); ++layer) {
-    const SkipSums& before = skips_before_[layer];
-    SkipSums& sums = skips_before_[layer + 1];
-    sums.num_starts += before.num_starts;
-    sums.starts += before.starts;
-    sums.ends += before.ends;
-    sums.gradient_starts += before.gradient_starts;
-    sums.gradient_ends += before.gradient_ends;
+    skips_before_[layer + 1].starts += skips_before_[layer].starts;
+    skips_before_[layer + 1].ends += skips_before_[layer].ends;
   }
 }
 
@@ -177,38 +171,43 @@ uint64_t WorkerLoads::TransferBytes(uint32_t stage, LayerSpan span) const {
   return bytes + SkipTransferBytes(stage, span);
 }
 
-// Of the sums of all that start and end in the span, what stays in it is taken off.
-WorkerLoads::SkipBytes WorkerLoads::SkipBytesOf(LayerSpan span) const {
-  if (skips_before_.empty()) return {};
-  const SkipSums& before = skips_before_[span.first];
-  const SkipSums& end = skips_before_[span.end];
-  SkipBytes bytes{.sent = end.starts - before.starts,
-                  .received = end.ends - before.ends,
-                  .sent_gradients = end.gradient_ends - before.gradient_ends,
-                  .received_gradients = end.gradient_starts - before.gradient_starts};
-  for (uint32_t i = before.num_starts; i < end.num_starts; ++i) {
-    const SkipLoad& skip = problem_.skips[i];
-    if (skip.to_layer >= span.end) continue;
-    bytes.within += skip.bytes;
-    bytes.sent -= skip.bytes;
-    bytes.received -= skip.bytes;
-    if (!skip.has_gradient) continue;
-    bytes.sent_gradients -= skip.bytes;
-    bytes.received_gradients -= skip.bytes;
-  }
+std::span<const SkipLoad> WorkerLoads::SkipsFrom(LayerSpan span) const {
+  const uint32_t first = skips_before_[span.first].starts;
+  return std::span(problem_.skips).subspan(first, skips_before_[span.end].starts - first);
+}
+
+std::span<const SkipLoad> WorkerLoads::SkipsTo(LayerSpan span) const {
+  const uint32_t first = skips_before_[span.first].ends;
+  return std::span(skips_by_end_).subspan(first, skips_before_[span.end].ends - first);
+}
+
+uint64_t WorkerLoads::HeldSkipBytes(LayerSpan span) const {
+  uint64_t bytes = 0;
+  for (const SkipLoad& skip : SkipsFrom(span)) bytes += skip.to_layer < span.end ? skip.bytes : 0;
   return bytes;
 }
 
 // A guess: exact numbers are lowering's. A tensor that has come waits while its micro-batch goes through the stages
-// between: one is in each stage before this one (of gradients: behind it), and some are under way.
+// between: one is in each of them, and some are under way. There are no more than stages before this one (of gradients:
+// behind it), nor than layers between. A connection without a gradient may start in a stage that runs ahead.
+uint32_t WorkerLoads::NumWaiting(const SkipLoad& skip, uint32_t num_stages_before) const {
+  const uint32_t num_between = std::min(num_stages_before, skip.to_layer - skip.from_layer);
+  return std::min(problem_.num_micro_batches, num_between + (skip.has_gradient ? kTransferSlots : kAheadSlots));
+}
+
 uint64_t WorkerLoads::SkipTransferBytes(uint32_t stage, LayerSpan span) const {
-  if (skips_before_.empty() || problem_.slots.empty()) return 0;
-  const SkipBytes bytes = SkipBytesOf(span);
-  const auto num_last = static_cast<uint32_t>(problem_.num_stages()) - 1;
-  const uint32_t received = std::min(problem_.num_micro_batches, stage + kTransferSlots);
-  const uint32_t received_gradients = std::min(problem_.num_micro_batches, num_last - stage + kTransferSlots);
-  return Micro(received, bytes.received) + Micro(received_gradients, bytes.received_gradients) +
-         Micro(kTransferSlots, bytes.sent + bytes.sent_gradients);
+  if (problem_.slots.empty()) return 0;
+  const auto num_behind = static_cast<uint32_t>(problem_.num_stages()) - 1 - stage;
+  uint64_t bytes = 0;
+  for (const SkipLoad& skip : SkipsFrom(span)) {
+    if (skip.to_layer < span.end) continue;
+    bytes += Micro(kTransferSlots + (skip.has_gradient ? NumWaiting(skip, num_behind) : 0), skip.bytes);
+  }
+  for (const SkipLoad& skip : SkipsTo(span)) {
+    if (skip.from_layer >= span.first) continue;
+    bytes += Micro(NumWaiting(skip, stage) + (skip.has_gradient ? kTransferSlots : 0), skip.bytes);
+  }
+  return bytes;
 }
 
 uint64_t WorkerLoads::FreeableBytes(uint32_t stage, LayerSpan span) const {
@@ -236,7 +235,7 @@ WorkerLoads::Memory WorkerLoads::MemoryOf(uint32_t rank, std::span<const LayerSp
     memory.needed_bytes += StageBytes(stage, spans[chunk]) + TransferBytes(stage, spans[chunk]);
     memory.needed_bytes += static_cast<uint64_t>(TieBytes(spans[chunk]));
     memory.freeable_bytes += FreeableBytes(stage, spans[chunk]);
-    scratch = std::max(scratch, Scratch(spans[chunk]) + SkipBytesOf(spans[chunk]).within);
+    scratch = std::max(scratch, Scratch(spans[chunk]) + HeldSkipBytes(spans[chunk]));
   }
   memory.needed_bytes += scratch;
   return memory;

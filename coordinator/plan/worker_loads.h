@@ -75,17 +75,9 @@ class WorkerLoads {
     uint64_t freeable_saved = 0, freeable_shared = 0;  // of layers that can be recomputed
     uint64_t remade_saved = 0, remade_shared = 0;      // of layers that always are
   };
-  // Likewise of the skips that start, and that end, at these layers: their tensors of one micro-batch.
-  struct SkipSums {
-    uint32_t num_starts = 0;
-    uint64_t starts = 0, ends = 0;
-    uint64_t gradient_starts = 0, gradient_ends = 0;  // of those with a gradient
-  };
-  // Of a stage's tensors of one micro-batch.
-  struct SkipBytes {
-    uint64_t sent = 0, received = 0;  // to later stages, and from those before
-    uint64_t sent_gradients = 0, received_gradients = 0;
-    uint64_t within = 0;
+  // Of the skips that start, and of those that end, at layers [0, i): how many.
+  struct SkipCounts {
+    uint32_t starts = 0, ends = 0;
   };
   StageSlotCounts SlotsOf(uint32_t stage) const {
     return problem_.slots.empty() ? StageSlotCounts{} : problem_.slots[stage];
@@ -93,7 +85,10 @@ class WorkerLoads {
   uint64_t StageBytes(uint32_t stage, LayerSpan span) const;
   uint64_t TransferBytes(uint32_t stage, LayerSpan span) const;
   void AddSkips();
-  SkipBytes SkipBytesOf(LayerSpan span) const;
+  std::span<const SkipLoad> SkipsFrom(LayerSpan span) const;
+  std::span<const SkipLoad> SkipsTo(LayerSpan span) const;
+  uint32_t NumWaiting(const SkipLoad& skip, uint32_t num_stages_before) const;
+  uint64_t HeldSkipBytes(LayerSpan span) const;
   uint64_t SkipTransferBytes(uint32_t stage, LayerSpan span) const;
   uint64_t FreeableBytes(uint32_t stage, LayerSpan span) const;
   uint64_t Scratch(LayerSpan span) const;
@@ -107,7 +102,8 @@ class WorkerLoads {
   std::vector<uint64_t> recompute_ticks_before_;
   std::vector<uint32_t> blocks_before_;
   std::vector<Bytes> bytes_before_;
-  std::vector<SkipSums> skips_before_;          // empty: there is no skip
+  std::vector<SkipCounts> skips_before_;
+  std::vector<SkipLoad> skips_by_end_;
   std::vector<std::vector<uint64_t>> scratch_;  // [k][i]: the largest of layers [i, i + 2^k)
 };
 
