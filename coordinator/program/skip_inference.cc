@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "common/memory_layout.h"
 #include "common/skip_connections.h"
 #include "common/status_macros.h"
 
@@ -41,14 +42,19 @@ class SkipInference {
     return absl::OkStatus();
   }
 
+  // The scratch region of its worker, which tensors of connections within the stage lie in.
+  void SetScratch(uint32_t stage, uint64_t bytes) { scratch_left_[stage] = bytes; }
+
   absl::Status Run() {
     if (carried_.empty()) return absl::OkStatus();
-    for (uint32_t i = 0; i <= carried_.rbegin()->first; ++i) STAGECOACH_RETURN_IF_ERROR(AddStart(i));
-    STAGECOACH_RETURN_IF_ERROR(AddEnds());
-    for (const auto& [index, carried] : carried_) SetBytes(index, carried.bytes);
-    for (const auto& [index, last_layer] : within_) {
-      const v1::SkipConnection& connection = ConnectionAt(index);
-      SetBytes(index, std::max(OutputBytes(connection.from_layer()), OutputBytes(connection.to_layer() - 1)));
+    for (uint32_t i = 0; i <= carried_.rbegin()->first; ++i) STAGECOACH_RETURN_IF_ERROR(AddConnection(i));
+    for (const auto& [index, carried] : carried_) {
+      SetBytes(ConnectionAt(index).from_layer(), carried.bytes);
+      SetBytes(ConnectionAt(index).to_layer() - 1, carried.bytes);
+    }
+    // The others make no other tensors, but for the last one.
+    for (int layer = 0; layer + 1 < model_.graph.layers_size(); ++layer) {
+      SetBytes(static_cast<uint32_t>(layer), TensorBytes());
     }
     const absl::Status status = CheckSkipConnections(model_.graph);
     if (status.ok()) return status;
@@ -62,45 +68,34 @@ class SkipInference {
   }
   const v1::StagePlan& StageAt(uint32_t stage) const { return model_.plan.stages(static_cast<int>(stage)); }
 
-  // Of one that no channel carries, in the first stage that has room for its end, too.
-  absl::Status AddStart(uint32_t index) {
+  // One that no channel carries is in the first stage that has room for it.
+  absl::Status AddConnection(uint32_t index) {
     const auto found = carried_.find(index);
-    const bool is_carried = found != carried_.end();
-    for (int stage = 0; stage < model_.plan.stages_size(); ++stage) {
-      if (is_carried && found->second.from_stage != static_cast<uint32_t>(stage)) continue;
-      const uint32_t layer = std::max(next_start_, model_.plan.stages(stage).first_layer());
-      const uint32_t last_layer = model_.plan.stages(stage).last_layer();
-      if (layer + (is_carried ? 0 : kLeastLength) > last_layer) continue;
-      model_.graph.add_skip_connections()->set_from_layer(layer);
-      if (!is_carried) within_.emplace(index, last_layer);
-      next_start_ = layer + 1;
+    if (found != carried_.end()) {
+      return Join(found->second.from_stage, found->second.to_stage) ? absl::OkStatus() : NoLayer(index);
+    }
+    for (uint32_t stage = 0; stage < static_cast<uint32_t>(model_.plan.stages_size()); ++stage) {
+      const uint64_t bytes = AlignUp(TensorBytes());
+      if (scratch_left_[stage] < bytes || !Join(stage, stage)) continue;
+      scratch_left_[stage] -= bytes;
       return absl::OkStatus();
     }
     return NoLayer(index);
   }
 
-  absl::Status AddEnds() {
-    std::map<uint32_t, std::vector<uint32_t>> ending_in_stage;
-    for (const auto& [index, carried] : carried_) ending_in_stage[carried.to_stage].push_back(index);
-    std::set<uint32_t> ends;
-    for (const auto& [stage, indices] : ending_in_stage) {
-      const v1::StagePlan& plan = StageAt(stage);
-      for (size_t i = 0; i < indices.size(); ++i) {
-        const size_t num_behind = indices.size() - 1 - i;
-        if (num_behind > plan.last_layer() - plan.first_layer()) return NoLayer(indices[i]);
-        const uint32_t layer = plan.last_layer() - static_cast<uint32_t>(num_behind);
-        ConnectionAt(indices[i]).set_to_layer(layer);
-        ends.insert(layer);
-      }
-    }
-    for (const auto& [index, last_layer] : within_) {
-      uint32_t layer = ConnectionAt(index).from_layer() + kLeastLength;
-      while (ends.contains(layer)) ++layer;
-      if (layer > last_layer) return NoLayer(index);
-      ConnectionAt(index).set_to_layer(layer);
-      ends.insert(layer);
-    }
-    return absl::OkStatus();
+  // The first layers of the stages that may still be its start and its end: later ones need later layers. False: there
+  // are none.
+  bool Join(uint32_t from_stage, uint32_t to_stage) {
+    const uint32_t start = std::max(next_start_, StageAt(from_stage).first_layer());
+    uint32_t end = std::max(start + kLeastLength, StageAt(to_stage).first_layer());
+    while (ends_.contains(end)) ++end;
+    if (start > StageAt(from_stage).last_layer() || end > StageAt(to_stage).last_layer()) return false;
+    v1::SkipConnection& connection = *model_.graph.add_skip_connections();
+    connection.set_from_layer(start);
+    connection.set_to_layer(end);
+    next_start_ = start + 1;
+    ends_.insert(end);
+    return true;
   }
 
   static absl::Status NoLayer(uint32_t index) {
@@ -108,21 +103,19 @@ class SkipInference {
         absl::StrCat("skip connection ", index, ": no layers are left in its stages that it may join"));
   }
 
-  uint64_t OutputBytes(uint32_t layer) const {
-    return model_.graph.layers(static_cast<int>(layer)).cost().output_bytes();
-  }
-  // Of the two tensors that it adds, unless something else has said.
-  void SetBytes(uint32_t index, uint64_t bytes) {
-    const v1::SkipConnection& connection = ConnectionAt(index);
-    for (const uint32_t layer : {connection.from_layer(), std::max(connection.to_layer(), 1u) - 1}) {
-      v1::LayerCost& cost = *model_.graph.mutable_layers(static_cast<int>(layer))->mutable_cost();
-      if (cost.output_bytes() == 0) cost.set_output_bytes(bytes);
-    }
+  // Of a tensor that no channel tells the size of.
+  uint64_t TensorBytes() const { return carried_.begin()->second.bytes; }
+
+  // Of the layer's output, unless something else has said.
+  void SetBytes(uint32_t layer, uint64_t bytes) {
+    v1::LayerCost& cost = *model_.graph.mutable_layers(static_cast<int>(layer))->mutable_cost();
+    if (cost.output_bytes() == 0) cost.set_output_bytes(bytes);
   }
 
   PlannedModel& model_;
-  std::map<uint32_t, Carried> carried_;  // by connection
-  std::map<uint32_t, uint32_t> within_;  // by connection that no channel carries: the last layer of its stage
+  std::map<uint32_t, Carried> carried_;        // by connection
+  std::set<uint32_t> ends_;                    // of all so far
+  std::map<uint32_t, uint64_t> scratch_left_;  // by stage
   uint32_t next_start_ = 0;
 };
 
@@ -131,6 +124,9 @@ class SkipInference {
 absl::Status InferSkipConnections(std::span<const v1::StageProgram> programs, PlannedModel& model) {
   SkipInference inference(model);
   for (const v1::StageProgram& program : programs) {
+    for (const v1::StageSlots& stage : program.stages()) {
+      inference.SetScratch(stage.stage(), program.scratch().bytes());
+    }
     for (const v1::ChannelSpec& channel : program.channels()) {
       if (channel.kind() == v1::CHANNEL_KIND_SKIP) STAGECOACH_RETURN_IF_ERROR(inference.Add(channel));
     }
