@@ -104,7 +104,7 @@ constexpr Row kOfWorkers[] = {
     {"stagecoach_session_up", kGauge, "", "", "1 while the worker is in session with its coordinator."},
     {"stagecoach_sessions_total", kCounter, "", "", "Sessions that the worker was welcomed to."},
     {"stagecoach_p2p_bytes_total", kCounter, "run, stage, peer_stage, direction", "bytes",
-     "Bytes of tensors sent to and received from a neighbouring stage."},
+     "Bytes of tensors sent to and received from another stage."},
     {"stagecoach_p2p_transfer_seconds_total", kCounter, "run, stage, peer_stage, direction", "seconds",
      "Time in which the stage did nothing but wait for such transfers."},
     {"stagecoach_device_memory_bytes", kGauge, "run, stage, kind", "bytes",

@@ -138,7 +138,7 @@ std::vector<SkipCost> AllPairs(uint32_t num_stages, double seconds) {
   return skips;
 }
 
-// Whatever runs without skip edges runs with them, as the chain demands their order; and it is never shorter.
+// What runs without skip edges runs with them, as the chain demands their order; and it is never shorter.
 TEST(SimulatorSkipTest, EveryScheduleRunsWithSkipEdgesBetweenAllStages) {
   for (const Schedule* schedule : HandMadeSchedules()) {
     for (const double latency : {0.0, 0.25}) {

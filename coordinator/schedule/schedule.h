@@ -21,9 +21,9 @@ struct StageCost {
 };
 
 // The skip edge between two stages (common/skip_connections.h): F of the upper one waits for F of the lower one, and I
-// or B of the lower one for that of the upper one where a gradient goes back. The chain of stages between them demands
-// the same order of actions, only without this transfer's time: every order that runs without skip edges runs with
-// them, so that schedules and searches need not know of any.
+// or B of the lower one for that of the upper one where a gradient goes back. The chain of stages between demands that
+// too, only without this transfer's time: an order in which all stages take micro-batches in one order, as schedules
+// and searches make them, runs with skip edges if it does without, so that these need not know of any.
 struct SkipCost {
   uint32_t from_stage = 0;
   uint32_t to_stage = 0;  // above it
