@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "stagecoach/v1/plan.pb.h"
+#include "stagecoach/v1/program.pb.h"
 
 namespace stagecoach {
 
@@ -27,6 +28,10 @@ bool HasGradient(const v1::ModelGraph& graph, const v1::SkipConnection& connecti
 // Those that both start and end among the layers, as indices in the graph, ascending. Behind the scratch of its layers
 // a stage holds one tensor for each, rounded up to kTensorAlignment, in this order.
 std::vector<uint32_t> SkipConnectionsWithin(const v1::ModelGraph& graph, uint32_t first_layer, uint32_t last_layer);
+
+inline bool IsSkip(v1::ChannelKind kind) {
+  return kind == v1::CHANNEL_KIND_SKIP || kind == v1::CHANNEL_KIND_SKIP_GRADIENT;
+}
 
 // All connections from one stage to another, in one direction: they share a channel.
 struct SkipEdge {

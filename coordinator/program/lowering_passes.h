@@ -81,9 +81,6 @@ struct ChannelPlans {
   ChannelPlan& Tie(bool from_lower) { return channels[channels.size() - (from_lower ? 2 : 1)]; }
 };
 
-inline bool IsSkip(v1::ChannelKind kind) {
-  return kind == v1::CHANNEL_KIND_SKIP || kind == v1::CHANNEL_KIND_SKIP_GRADIENT;
-}
 // Whether it carries what F makes, and not what I makes.
 inline bool IsForward(v1::ChannelKind kind) {
   return kind == v1::CHANNEL_KIND_ACTIVATION || kind == v1::CHANNEL_KIND_SKIP;

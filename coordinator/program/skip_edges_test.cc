@@ -405,6 +405,28 @@ TEST_F(RefusedSkipTest, ASendThatIsNotMade) {
   EXPECT_THAT(Refusal(pipeline_), HasSubstr("the skip channel 0->2 ends with a tensor that is never sent"));
 }
 
+// Stages 1 and 2, of one worker, take micro-batches in different orders, which a buffer between them bears.
+TEST(SkipEdgesTest, AnEdgePastAnotherOrderIsRefused) {
+  v1::ComputeTable table;
+  table.set_num_stages(4);
+  table.set_num_micro_batches(2);
+  using Forward = std::pair<uint32_t, uint32_t>;
+  for (const auto& row : {std::vector<Forward>{{0, 0}, {0, 1}, {3, 1}, {3, 0}}, {{1, 0}, {1, 1}, {2, 1}, {2, 0}}}) {
+    v1::WorkerActions& actions = *table.add_workers();
+    for (const auto& [stage, micro_batch] : row) {
+      v1::Action& action = *actions.add_actions();
+      action.set_kind(v1::ACTION_KIND_FORWARD);
+      action.set_stage(stage);
+      action.set_micro_batch(micro_batch);
+    }
+  }
+  SmallPipeline pipeline = MakeSmallPipeline(table, {.tied = false});
+  EXPECT_TRUE(pipeline.Verified().ok()) << pipeline.Verified();
+  testing::Connect({{1, 3}}, pipeline.graph);
+  EXPECT_THAT(Lower(pipeline.table, pipeline.graph, pipeline.plan, {}).status().message(),
+              HasSubstr("2F1 takes transfer 0 of its skip channel, but stage 0 does not send that micro-batch"));
+}
+
 // Its sender has no backward, and would fill as many buffers as there are micro-batches.
 TEST(SkipEdgesTest, AFrozenStageRunsAFewMicroBatchesAhead) {
   for (const char* schedule : {"gpipe", "1f1b", "zb_h1"}) {
@@ -445,8 +467,10 @@ TEST(SkipEdgesTest, ASenderMayBeAheadByAllMicroBatches) {
     }
     *last.add_instructions() = instruction;
   }
-  EXPECT_THAT(Refusal(pipeline),
-              HasSubstr("deadlock under rendezvous sends: worker 0 at 0F3 waits for 2RECV_F1 of worker 1"));
+  EXPECT_THAT(
+      Refusal(pipeline),
+      HasSubstr(
+          "deadlock under rendezvous sends: worker 0 at 0F3 waits for 2RECV_F1 on the skip channel 0->2 of worker 1"));
 }
 
 }  // namespace

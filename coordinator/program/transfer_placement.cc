@@ -154,9 +154,10 @@ std::vector<ChannelPlan*> RecvChannels(const LoweringContext& context, const v1:
 absl::Status AddConsumer(const v1::Action& action, uint32_t index, ChannelPlan& channel) {
   const size_t n = channel.consumer.size();
   if (n >= channel.order.size() || channel.order[n] != action.micro_batch()) {
-    return absl::InvalidArgumentError(absl::StrCat(
-        ActionText(action), " takes transfer ", n, " of its channel, but stage ", channel.spec.from_stage(),
-        " does not send that micro-batch as number ", n, "; a channel is first in, first out"));
+    return absl::InvalidArgumentError(
+        absl::StrCat(ActionText(action), " takes transfer ", n, " of its ", IsSkip(channel.spec.kind()) ? "skip " : "",
+                     "channel, but stage ", channel.spec.from_stage(), " does not send that micro-batch as number ", n,
+                     "; a channel is first in, first out"));
   }
   channel.consumer.push_back(index);
   return absl::OkStatus();

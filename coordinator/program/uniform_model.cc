@@ -7,6 +7,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
 #include "common/memory_layout.h"
+#include "common/skip_connections.h"
 #include "common/status_macros.h"
 #include "coordinator/program/skip_inference.h"
 #include "coordinator/program/tied_tensor.h"
@@ -108,9 +109,7 @@ absl::Status AddChannel(const v1::ChannelSpec& channel, const Stages& stages, Pl
                                                    channel.to_stage(), "; there are ", stages.size(), " stages"));
   }
   if (channel.kind() == v1::CHANNEL_KIND_TIE) return Tie(channel.bytes(), lower->second, upper->second, model);
-  if (channel.kind() == v1::CHANNEL_KIND_SKIP || channel.kind() == v1::CHANNEL_KIND_SKIP_GRADIENT) {
-    return absl::OkStatus();
-  }
+  if (IsSkip(channel.kind())) return absl::OkStatus();
   LayerAt(lower->second.last_layer, model).mutable_cost()->set_output_bytes(channel.bytes());
   if (channel.bytes_per_sample() > 0) model.graph.set_micro_batch_size(channel.bytes() / channel.bytes_per_sample());
   return absl::OkStatus();

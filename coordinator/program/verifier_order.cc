@@ -5,6 +5,7 @@
 #include <initializer_list>
 #include <string>
 
+#include "common/skip_connections.h"
 #include "common/status_macros.h"
 #include "coordinator/program/instruction_uses.h"
 #include "coordinator/program/slot_table.h"
@@ -130,8 +131,7 @@ absl::Status ProgramWalk::CheckPostChannel(const v1::Instruction& post, bool is_
 // Of a skip edge, of which an instruction may use several, by the edge.
 std::string ProgramWalk::SlotName(uint32_t channel, absl::string_view usual) const {
   const v1::ChannelSpec& spec = program_.channels(static_cast<int>(channel));
-  const bool is_skip = spec.kind() == v1::CHANNEL_KIND_SKIP || spec.kind() == v1::CHANNEL_KIND_SKIP_GRADIENT;
-  return is_skip ? ChannelName(spec) : std::string(usual);
+  return IsSkip(spec.kind()) ? ChannelName(spec) : std::string(usual);
 }
 
 absl::Status ProgramWalk::Step(const v1::Instruction& instruction) {

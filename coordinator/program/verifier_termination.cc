@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <deque>
 
+#include "common/skip_connections.h"
 #include "common/status_macros.h"
 #include "coordinator/program/verifier_checks.h"
 
@@ -144,7 +145,9 @@ class JointRun {
       const v1::ActionKind kind = instruction.action().kind();
       if ((wait.is_send ? IsSend(kind) : IsRecv(kind)) && instruction.sequence() == wait.sequence &&
           workers_[wait.worker].channels[instruction.channel()] == wait.channel) {
-        return ActionText(instruction.action());
+        const v1::ChannelSpec& spec = *channels_[wait.channel].spec;
+        return absl::StrCat(ActionText(instruction.action()), IsSkip(spec.kind()) ? " on the " : "",
+                            IsSkip(spec.kind()) ? ChannelName(spec) : "");
       }
     }
     return "a post that it never makes";

@@ -7,6 +7,7 @@
 #include "absl/strings/str_cat.h"
 #include "common/action_text.h"
 #include "common/memory_layout.h"
+#include "common/skip_connections.h"
 #include "common/status_macros.h"
 #include "worker/executor/buffer_uses.h"
 #include "worker/transport/transfer_tag.h"
@@ -24,7 +25,6 @@ bool IsSend(v1::ActionKind kind) {
   return kind == v1::ACTION_KIND_SEND_FORWARD || kind == v1::ACTION_KIND_SEND_BACKWARD ||
          kind == v1::ACTION_KIND_SEND_TIE;
 }
-bool IsSkip(v1::ChannelKind kind) { return kind == v1::CHANNEL_KIND_SKIP || kind == v1::CHANNEL_KIND_SKIP_GRADIENT; }
 
 // What a stage reads or writes of a skip edge is whole tensors.
 absl::Status CheckSkipChannel(const v1::ChannelSpec& spec, uint32_t channel, uint64_t row_bytes) {

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "common/memory_layout.h"
+#include "common/skip_connections.h"
 
 namespace stagecoach {
 namespace {
@@ -77,7 +78,7 @@ class ProgramBuilder {
     spec->set_to_worker_rank(to);
     spec->set_kind(kind);
     spec->set_num_slots(kind == v1::CHANNEL_KIND_TIE ? 1 : kSlots);
-    const bool is_skip = kind == v1::CHANNEL_KIND_SKIP || kind == v1::CHANNEL_KIND_SKIP_GRADIENT;
+    const bool is_skip = IsSkip(kind);
     for (uint32_t i = 0; is_skip && i < shape_.num_skips; ++i) spec->add_skip_connections(i);
     const uint64_t num_tensors = is_skip ? shape_.num_skips : 1;
     spec->set_bytes_per_sample(
