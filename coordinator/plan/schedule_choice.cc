@@ -23,6 +23,8 @@ constexpr int kMaxCuts = 8;
 
 // How many cuts of one schedule are lowered; each leaves more memory free than the one before.
 constexpr int kMaxLowered = 8;
+// A cut that needs no more than this many times the memory, as the partitioner reckons, may fit once it is lowered.
+constexpr double kMostReckonedTooMuch = 1.3;
 
 constexpr double kEqualSteps = 1e-9;
 
@@ -184,6 +186,7 @@ class Chooser {
       }
       tried_.push_back({option, std::move(workers), absl::UnknownError("not cut yet")});
       CutWithin(tried_.back());
+      if (lowered_bytes != nullptr && absl::IsResourceExhausted(tried_.back().cut.status())) Doubt(tried_.back());
     }
   }
 
@@ -233,6 +236,16 @@ class Chooser {
     const uint64_t lacking = LackingBytes(worst, needed[worst]);
     if (lacking == 0) return absl::OkStatus();
     return absl::ResourceExhaustedError(absl::StrCat(what, " lacks ", lacking, " bytes on worker ", worst));
+  }
+
+  // What the partitioner finds a little too large is cut as if it fitted: lowering says whether it does.
+  void Doubt(Tried& tried) {
+    tried.lacking = tried.cut.status();
+    for (WorkerProfile& worker : tried.workers) {
+      worker.memory_bytes = static_cast<uint64_t>(static_cast<double>(worker.memory_bytes) * kMostReckonedTooMuch);
+    }
+    CutWithin(tried);
+    if (!tried.fits()) tried.cut = tried.lacking;
   }
 
   // For what was lowered and lacks memory.

@@ -93,7 +93,8 @@ using LoweredBytes = std::function<absl::StatusOr<std::vector<uint64_t>>(const S
 // Of the options the one with the least predicted step; of equals (to a billionth) the one whose worker with most
 // memory needs least, then the one with fewer stages, then the first. With `lowered_bytes`, the best is lowered; if it
 // lacks memory it is cut again, the partitioner's error of the last cut allowed for, and competes as what it then is.
-// Where workers have several stages the partitioner reckons with too much, so that the fastest cut is lowered first.
+// Where workers have several stages the partitioner reckons with too much, so that the fastest cut is lowered first; it
+// is also where nothing fits by the partitioner's reckoning, and not by much.
 // Then, if `request.searches_order`, an order is searched for the best cut: it is one more candidate, chosen if it is
 // shorter by kLeastGainOfOrder and fits once it is lowered. The cut with which `lowered_bytes` is called last is the
 // one that is chosen. Errors: that of the first option that does not fit, or else of the first.

@@ -71,6 +71,23 @@ TEST(SkipPlanTest, EveryScheduleIsPlanned) {
   }
 }
 
+// The partitioner reckons with more buffers than lowering finds needed.
+TEST(SkipPlanTest, AJobFitsIntoWhatItsPlanNeeds) {
+  for (const char* schedule : {"1f1b", "gpipe", "zb_h1"}) {
+    for (const size_t num_workers : {2u, 3u, 4u}) {
+      SCOPED_TRACE(absl::StrCat(schedule, " on ", num_workers));
+      const v1::JobSpec spec = SkipSpec(kConnectionSets[0], {{"parallelism.schedule", schedule}});
+      std::vector<WorkerProfile> workers(num_workers);
+      const absl::StatusOr<PlannedJob> roomy = PlanJob(spec, workers);
+      ASSERT_TRUE(roomy.ok()) << roomy.status();
+      for (WorkerProfile& worker : workers) worker.memory_bytes = testing::MostNeeded(*roomy);
+      const absl::StatusOr<PlannedJob> exact = PlanJob(spec, workers);
+      ASSERT_TRUE(exact.ok()) << exact.status();
+      EXPECT_LE(testing::MostNeeded(*exact), testing::MostNeeded(*roomy));
+    }
+  }
+}
+
 TEST(SkipPlanTest, ASearchedOrderIsLoweredAgainAsItWas) {
   const v1::JobSpec spec = SkipSpec(kConnectionSets[0], {{"data.validation_fraction", "0.5"}});
   const std::vector<WorkerProfile> workers(4);
