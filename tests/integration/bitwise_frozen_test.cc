@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstddef>
 #include <map>
 #include <string>
 #include <utility>
@@ -15,32 +14,13 @@
 #include "coordinator/spec/model_graph.h"
 #include "formats/checkpoint.h"
 #include "tests/integration/embedded_job.h"
+#include "tests/integration/pipelines.h"
 
 namespace stagecoach {
 namespace {
 
 constexpr uint32_t kNumBlocks = 8;
 constexpr uint32_t kMicroBatches = 5;
-// Of the pipelines one in so many: a sanitizer looks for other mistakes than wrong bits, and all of them take minutes.
-#if defined(__SANITIZE_ADDRESS__)
-constexpr size_t kStride = 3;
-#else
-constexpr size_t kStride = 1;
-#endif
-
-struct Pipeline {
-  const char* schedule;
-  uint32_t workers;
-  uint32_t chunks;
-  const char* recomputation = "none";
-};
-
-const std::vector<Pipeline> kPipelines = {
-    {"1f1b", 1, 1, "full"},  {"gpipe", 2, 1},        {"gpipe", 4, 1, "full"},  {"1f1b", 2, 1},
-    {"1f1b", 3, 1},          {"1f1b", 4, 1},         {"1f1b", 4, 1, "full"},   {"zb_h1", 3, 1},
-    {"zb_h1", 4, 1, "full"}, {"zb_h2", 3, 1},        {"interleaved", 2, 2},    {"interleaved", 3, 2, "full"},
-    {"zb_v", 2, 2},          {"zb_v", 4, 2, "full"}, {"v_half", 3, 2, "full"}, {"dualpipe_v", 2, 2},
-};
 
 // Layers are 0, the embedding, 1 to 8, the blocks, 9, the norm, and 10, the head.
 struct FrozenSet {
@@ -48,14 +28,6 @@ struct FrozenSet {
   bool tied;
   std::vector<uint32_t> layers;
 };
-
-std::vector<double> ValidationLosses(const EmbeddedJob::Result& result) {
-  std::vector<double> losses;
-  for (const v1::StepEvent& step : result.steps) {
-    if (step.has_validation_loss()) losses.push_back(step.validation_loss());
-  }
-  return losses;
-}
 
 class BitwiseFrozenTest : public testing::TestWithParam<FrozenSet> {
  protected:
@@ -91,15 +63,14 @@ class BitwiseFrozenTest : public testing::TestWithParam<FrozenSet> {
 TEST_P(BitwiseFrozenTest, NoPipelineChangesABit) {
   const EmbeddedJob::Result reference = Run({"gpipe", 1, 1});
   ASSERT_EQ(reference.steps.size(), job_.spec().training().steps());
-  ASSERT_GE(ValidationLosses(reference).size(), 2u);
-  for (size_t i = 0; i < kPipelines.size(); i += kStride) {
-    const Pipeline& pipeline = kPipelines[i];
+  ASSERT_GE(reference.validation_losses().size(), 2u);
+  for (const Pipeline& pipeline : PipelinesToTry()) {
     SCOPED_TRACE(absl::StrCat(pipeline.schedule, " on ", pipeline.workers, " workers of ", pipeline.chunks,
                               " stages, recomputation ", pipeline.recomputation));
     const EmbeddedJob::Result result = Run(pipeline);
     EXPECT_EQ(result.job.plan().stages_size(), static_cast<int>(pipeline.workers * pipeline.chunks));
     EXPECT_EQ(result.losses(), reference.losses());
-    EXPECT_EQ(ValidationLosses(result), ValidationLosses(reference));
+    EXPECT_EQ(result.validation_losses(), reference.validation_losses());
     EXPECT_EQ(result.job.digest(), reference.job.digest());
     EXPECT_EQ(result.job.state_digest(), reference.job.state_digest());
   }

@@ -25,14 +25,6 @@ struct Pipeline {
   bool peaks_come_apart = false;
 };
 
-std::vector<double> ValidationLosses(const EmbeddedJob::Result& result) {
-  std::vector<double> losses;
-  for (const v1::StepEvent& step : result.steps) {
-    if (step.has_validation_loss()) losses.push_back(step.validation_loss());
-  }
-  return losses;
-}
-
 uint64_t MostBytes(const v1::Plan& plan) {
   std::vector<uint64_t> needed(static_cast<size_t>(plan.stages_size()));
   for (const v1::StagePlan& stage : plan.stages()) needed[stage.worker_rank()] += stage.memory_bytes().total();
@@ -78,7 +70,7 @@ class BitwiseRecomputationTest : public testing::TestWithParam<Pipeline> {
 
   static void ExpectEqual(const EmbeddedJob::Result& result, const EmbeddedJob::Result& reference) {
     EXPECT_EQ(result.losses(), reference.losses());
-    EXPECT_EQ(ValidationLosses(result), ValidationLosses(reference));
+    EXPECT_EQ(result.validation_losses(), reference.validation_losses());
     EXPECT_EQ(result.job.digest(), reference.job.digest());
     EXPECT_EQ(result.job.state_digest(), reference.job.state_digest());
   }
@@ -90,7 +82,7 @@ TEST_P(BitwiseRecomputationTest, NoChoiceOfLayersChangesABit) {
   const EmbeddedJob::Result reference = Run({"gpipe", 1, 1}, "none");
   ASSERT_TRUE(HasSucceeded(reference));
   ASSERT_EQ(reference.steps.size(), job_.spec().training().steps());
-  ASSERT_GE(ValidationLosses(reference).size(), 2u);
+  ASSERT_GE(reference.validation_losses().size(), 2u);
 
   const EmbeddedJob::Result none = Run(GetParam(), "none");
   const EmbeddedJob::Result full = Run(GetParam(), "full");

@@ -34,14 +34,6 @@ using Case = std::tuple<uint32_t, bool>;
 
 class BitwiseSchedulesTest : public testing::TestWithParam<Case> {};
 
-std::vector<double> ValidationLosses(const EmbeddedJob::Result& result) {
-  std::vector<double> losses;
-  for (const v1::StepEvent& step : result.steps) {
-    if (step.has_validation_loss()) losses.push_back(step.validation_loss());
-  }
-  return losses;
-}
-
 void MakeJob(uint32_t num_micro_batches, bool tied, EmbeddedJob& job) {
   constexpr uint64_t kNumSamples = 91;  // of the text
   v1::TrainingSpec& training = *job.spec().mutable_training();
@@ -65,7 +57,7 @@ TEST_P(BitwiseSchedulesTest, NoScheduleChangesABit) {
   const EmbeddedJob::Result reference = job.Run(1);
   ASSERT_EQ(reference.job.status().state(), v1::JOB_STATE_SUCCEEDED) << reference.job.status().message();
   ASSERT_EQ(reference.steps.size(), job.spec().training().steps());
-  ASSERT_GE(ValidationLosses(reference).size(), 2u);
+  ASSERT_GE(reference.validation_losses().size(), 2u);
   for (const Pipeline& pipeline : kPipelines) {
     SCOPED_TRACE(absl::StrCat(pipeline.schedule, " on ", pipeline.workers, " workers of ", pipeline.chunks, " stages"));
     job.spec().mutable_parallelism()->set_schedule(pipeline.schedule);
@@ -75,7 +67,7 @@ TEST_P(BitwiseSchedulesTest, NoScheduleChangesABit) {
     EXPECT_EQ(result.job.plan().schedule(), pipeline.schedule);
     EXPECT_EQ(result.job.plan().stages_size(), static_cast<int>(pipeline.workers * pipeline.chunks));
     EXPECT_EQ(result.losses(), reference.losses());
-    EXPECT_EQ(ValidationLosses(result), ValidationLosses(reference));
+    EXPECT_EQ(result.validation_losses(), reference.validation_losses());
     EXPECT_EQ(result.job.digest(), reference.job.digest());
     EXPECT_EQ(result.job.state_digest(), reference.job.state_digest());
   }
@@ -100,7 +92,7 @@ TEST(BitwiseOrdersTest, NoSearchedOrderChangesABit) {
       ASSERT_EQ(result.job.status().state(), v1::JOB_STATE_SUCCEEDED) << result.job.status().message();
       EXPECT_EQ(result.job.plan().schedule(), "auto");
       EXPECT_EQ(result.losses(), reference.losses());
-      EXPECT_EQ(ValidationLosses(result), ValidationLosses(reference));
+      EXPECT_EQ(result.validation_losses(), reference.validation_losses());
       EXPECT_EQ(result.job.digest(), reference.job.digest());
       EXPECT_EQ(result.job.state_digest(), reference.job.state_digest());
     }
@@ -130,7 +122,7 @@ TEST(BitwiseOrdersTest, NoOrderOfTheUsersOwnChangesABit) {
     EXPECT_EQ(result.job.plan().schedule(), "csv");
     EXPECT_EQ(result.job.plan().stages_size(), static_cast<int>(order->num_stages()));
     EXPECT_EQ(result.losses(), reference.losses());
-    EXPECT_EQ(ValidationLosses(result), ValidationLosses(reference));
+    EXPECT_EQ(result.validation_losses(), reference.validation_losses());
     EXPECT_EQ(result.job.digest(), reference.job.digest());
     EXPECT_EQ(result.job.state_digest(), reference.job.state_digest());
   }

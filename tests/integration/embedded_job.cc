@@ -16,6 +16,14 @@ std::vector<double> EmbeddedJob::Result::losses() const {
   return losses;
 }
 
+std::vector<double> EmbeddedJob::Result::validation_losses() const {
+  std::vector<double> losses;
+  for (const v1::StepEvent& step : steps) {
+    if (step.has_validation_loss()) losses.push_back(step.validation_loss());
+  }
+  return losses;
+}
+
 EmbeddedJob::Result EmbeddedJob::Run(uint32_t workers) { return Run(workers, *FindDevice("cpu")); }
 
 EmbeddedJob::Result EmbeddedJob::Run(uint32_t workers, DeviceFactory device) {

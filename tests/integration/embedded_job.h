@@ -24,6 +24,7 @@ class EmbeddedJob : public SmallJob {
     std::vector<v1::JobStatus> statuses;
     v1::Job job;
     std::vector<double> losses() const;
+    std::vector<double> validation_losses() const;
   };
   // Runs to the end, on the cpu unless another device is given. Test failures, and an empty result, for what is not the
   // job's.
