@@ -38,9 +38,9 @@ TEST(FlowsOfTest, LeadAMicroBatchUpTheStagesAndBack) {
 
 TEST(FlowsOfTest, KeepStepsAndMicroBatchesApart) {
   PipelineTrace trace{.name = "t", .stages = {{.worker = 0}, {.worker = 1}}};
-  for (const uint64_t step : {1, 2}) {
-    for (const uint32_t micro_batch : {0, 1}) {
-      for (const uint32_t stage : {0, 1})
+  for (const uint64_t step : {1U, 2U}) {
+    for (const uint32_t micro_batch : {0U, 1U}) {
+      for (const uint32_t stage : {0U, 1U})
         trace.spans.push_back(Span(SpanKind::kForward, stage, micro_batch, 0, 1, step));
     }
   }
