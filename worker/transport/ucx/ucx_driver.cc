@@ -179,7 +179,11 @@ void UcxDriver::LeaveTurn() {
 }
 
 void UcxDriver::WakeSleepers() {
-  if (num_sleepers_ == 0 || sleepers_leave_) return;
+  if (num_sleepers_ == 0) return;
+  if (sleepers_leave_) {
+    quiet_.NotifyAll();
+    return;
+  }
   sleepers_leave_ = true;
   engine_.Wake();
 }
@@ -209,14 +213,21 @@ bool UcxDriver::Sleep(Turn turn, absl::FunctionRef<bool()> stop, TimePoint deadl
     if (progress_parked_ && sleepers_deadline_ < parked_until_) resume_.NotifyOne();
   }
   asleep_ = true;
-  ++num_sleepers_;
   if (num_runs_waiting_ > 0) changed_.NotifyAll();
-  mutex_.Unlock();
-  SleepOn(descriptor, wake);
-  mutex_.Lock();
-  if (--num_sleepers_ == 0 && sleepers_leave_) {
-    sleepers_leave_ = false;
-    engine_.ForgetWake();
+  if (sleepers_leave_) {
+    // The descriptor stays readable until those who were woken have been given a processor. This one would not sleep on
+    // it, and might keep that processor from them.
+    quiet_.WaitUntil(mutex_, wake);
+  } else {
+    ++num_sleepers_;
+    mutex_.Unlock();
+    SleepOn(descriptor, wake);
+    mutex_.Lock();
+    if (--num_sleepers_ == 0 && sleepers_leave_) {
+      sleepers_leave_ = false;
+      engine_.ForgetWake();
+      quiet_.NotifyAll();
+    }
   }
   if (turn_ == turn) {
     asleep_ = false;

@@ -84,6 +84,7 @@ class UcxDriver {
   mutable Mutex mutex_;
   CondVar changed_;                                           // the turn is free, something settled, or stopped
   CondVar resume_;                                            // for the progress thread
+  CondVar quiet_;                                             // who was woken has left the descriptor, or must wake
   std::vector<UcxTransfer*> posted_ ABSL_GUARDED_BY(mutex_);  // ring
   size_t first_posted_ ABSL_GUARDED_BY(mutex_) = 0;
   size_t num_posted_ ABSL_GUARDED_BY(mutex_) = 0;

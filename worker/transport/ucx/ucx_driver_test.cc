@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 #include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -9,6 +11,7 @@
 #include <atomic>
 #include <optional>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "common/clock.h"
@@ -20,6 +23,34 @@ namespace {
 constexpr std::chrono::seconds kLong(20);  // never reached by a passing test
 
 UcxDriver::TimePoint In(std::chrono::nanoseconds time) { return std::chrono::steady_clock::now() + time; }
+
+// Keeps a thread from going on, wherever it is, as a machine does that has no processor for it.
+class StoppedThread {
+ public:
+  explicit StoppedThread(pthread_t thread) {
+    entered_ = eventfd(0, 0);
+    leave_ = eventfd(0, 0);
+    struct sigaction action = {};
+    action.sa_handler = [](int) {
+      eventfd_t ignored;
+      eventfd_write(entered_, 1);
+      eventfd_read(leave_, &ignored);
+    };
+    sigaction(SIGUSR1, &action, &before_);
+    pthread_kill(thread, SIGUSR1);
+    eventfd_t ignored;
+    eventfd_read(entered_, &ignored);
+  }
+  ~StoppedThread() {
+    eventfd_write(leave_, 1);
+    sigaction(SIGUSR1, &before_, nullptr);
+  }
+
+ private:
+  static inline int entered_ = -1;
+  static inline int leave_ = -1;
+  struct sigaction before_ = {};
+};
 
 // An engine without UCX. Counts what it is told, and fails the test when two threads are in it at once.
 class FakeEngine final : public UcxDriver::Engine {
@@ -43,9 +74,14 @@ class FakeEngine final : public UcxDriver::Engine {
   bool is_destroyed() const { return destroyed_.load(); }
   void StepEvery(std::chrono::milliseconds interval) { interval_ = interval; }
   int num_steps() const { return num_steps_.load(); }
+  int num_sleeps() const { return num_sleeps_.load(); }
   // The next step takes so long.
   void DelayStep(std::chrono::milliseconds time) { delay_.store(time); }
   bool has_begun_delay() const { return delay_.load() == std::chrono::milliseconds(0); }
+  // Who sleeps when somebody is next woken gets no processor until LetSleeperGo.
+  void KeepNextSleeper() { keep_sleeper_ = true; }
+  bool is_sleeper_kept() const { return kept_sleeper_.has_value(); }
+  void LetSleeperGo() { kept_sleeper_.reset(); }
 
   void Start(UcxTransfer&) override {
     const Inside inside(*this);
@@ -65,6 +101,8 @@ class FakeEngine final : public UcxDriver::Engine {
   }
   bool PrepareToSleep() override {
     const Inside inside(*this);
+    ++num_sleeps_;
+    last_sleeper_ = pthread_self();
     return true;
   }
   UcxDriver::TimePoint next_step() const override {
@@ -77,7 +115,10 @@ class FakeEngine final : public UcxDriver::Engine {
   }
   void Destroy() override { destroyed_ = true; }
   int event_fd() const override { return epoll_; }
-  void Wake() override { eventfd_write(wake_fd_, 1); }
+  void Wake() override {
+    if (std::exchange(keep_sleeper_, false)) kept_sleeper_.emplace(last_sleeper_);
+    eventfd_write(wake_fd_, 1);
+  }
   void ForgetWake() override {
     eventfd_t ignored;
     eventfd_read(wake_fd_, &ignored);
@@ -95,11 +136,14 @@ class FakeEngine final : public UcxDriver::Engine {
 
   const int fd_, wake_fd_, epoll_;
   std::atomic<int> num_inside_{0};
-  std::atomic<int> num_arrived_{0}, num_started_{0}, num_steps_{0};
+  std::atomic<int> num_arrived_{0}, num_started_{0}, num_steps_{0}, num_sleeps_{0};
   std::atomic<bool> stopped_{false}, destroyed_{false};
   std::chrono::milliseconds interval_{0};
   std::atomic<std::chrono::milliseconds> delay_{};
-  bool settled_ = false;  // of who has the turn
+  bool settled_ = false;         // of who has the turn
+  pthread_t last_sleeper_ = {};  // likewise
+  bool keep_sleeper_ = false;    // under the driver's lock, as Wake
+  std::optional<StoppedThread> kept_sleeper_;
 };
 
 class UcxDriverTest : public testing::Test {
@@ -156,6 +200,22 @@ TEST_F(UcxDriverTest, ADeadlineIsKeptAlthoughTheFirstStepTookLong) {
     driver_.WaitUntil([] { return false; }, start + std::chrono::milliseconds(25));
     EXPECT_LT(std::chrono::steady_clock::now() - start, kLong);
   }
+}
+
+// The one who was woken needs the processor that who waits would have kept.
+TEST_F(UcxDriverTest, WhoWaitsSleepsAlthoughTheOneItTookTheTurnFromHasNotLeft) {
+  engine_.KeepNextSleeper();
+  for (int seen = 0; !engine_.is_sleeper_kept();) {
+    while (engine_.num_sleeps() == seen) std::this_thread::yield();
+    seen = engine_.num_sleeps();
+    ASSERT_TRUE(driver_.Post(transfer_));
+  }
+  const int before = engine_.num_steps();
+  driver_.WaitUntil([] { return false; }, In(std::chrono::milliseconds(20)));
+  EXPECT_LT(engine_.num_steps() - before, 10);
+  engine_.LetSleeperGo();
+  engine_.Arrive();
+  WaitForArrivals(1);
 }
 
 TEST_F(UcxDriverTest, StepsWhenTheEngineAsksForIt) {
