@@ -63,7 +63,7 @@ TEST_F(CoordinatorTest, ARestartedCoordinatorGoesOnWithTheSameWorkers) {
   JobId job;
   std::vector<uint64_t> steps;
   uint64_t token = 0;
-  for (int life = 0; life < 4; ++life) {
+  for (uint64_t life = 0; life < 4; ++life) {
     MemoryStore store(journal);
     const auto coordinator = Start(store);
     if (life == 0) {

@@ -61,7 +61,7 @@ class TraceTest : public CommandLineTest {
 
 TEST_F(TraceTest, PrintsATraceForPerfetto) {
   AddHeader(8, 9);
-  for (const uint32_t rank : {0, 1}) {
+  for (const uint32_t rank : {0U, 1U}) {
     AddRun(rank, 8);
     AddRun(rank, 9);
   }
@@ -76,7 +76,7 @@ TEST_F(TraceTest, PrintsATraceForPerfetto) {
 
 TEST_F(TraceTest, WritesItToAFile) {
   AddHeader(9, 9);
-  for (const uint32_t rank : {0, 1}) AddRun(rank, 9);
+  for (const uint32_t rank : {0U, 1U}) AddRun(rank, 9);
   const std::string path = directory_.Path("trace.json");
   const Result result = Run({"trace", "tiny", "--steps", "1", "--output", path});
   EXPECT_EQ(result.code, 0) << result.err;
@@ -88,7 +88,7 @@ TEST_F(TraceTest, WritesItToAFile) {
 
 TEST_F(TraceTest, AFileThatCannotBeWrittenIsNamed) {
   AddHeader(9, 9);
-  for (const uint32_t rank : {0, 1}) AddRun(rank, 9);
+  for (const uint32_t rank : {0U, 1U}) AddRun(rank, 9);
   const std::string path = directory_.Path("none/trace.json");
   const Result result = Run({"trace", "tiny", "--output", path});
   EXPECT_EQ(result.code, 1);
@@ -97,7 +97,7 @@ TEST_F(TraceTest, AFileThatCannotBeWrittenIsNamed) {
 
 TEST_F(TraceTest, DrawsTheLastStep) {
   AddHeader(9, 9);
-  for (const uint32_t rank : {0, 1}) AddRun(rank, 9);
+  for (const uint32_t rank : {0U, 1U}) AddRun(rank, 9);
   const Result result = Run({"trace", "tiny", "-o", "text"});
   EXPECT_EQ(result.code, 0) << result.err;
   EXPECT_THAT(result.out, StartsWith("step 9: 0.001 s, bubble 0.0%; a column is "));
@@ -118,7 +118,7 @@ TEST_F(TraceTest, AWorkerThatIsMissingIsAWarning) {
 
 TEST_F(TraceTest, FewerStepsThanAskedForAreAWarning) {
   AddHeader(9, 9);
-  for (const uint32_t rank : {0, 1}) AddRun(rank, 9);
+  for (const uint32_t rank : {0U, 1U}) AddRun(rank, 9);
   const Result result = Run({"trace", "tiny", "--steps", "100"});
   EXPECT_EQ(result.code, 0);
   EXPECT_EQ(result.err, "stagecoach: warning: asked for 100 steps; the job has completed 1\n");

@@ -250,11 +250,11 @@ TEST_F(BuildTraceTest, AWorkerThatHasAnotherJobSaysSo) {
 }
 
 TEST_F(BuildTraceTest, NotesSayThatThereAreFewerSteps) {
-  for (const size_t rank : {0, 1}) AddRun(rank, RunOf(5, static_cast<uint32_t>(rank), 1000));
+  for (const size_t rank : {0U, 1U}) AddRun(rank, RunOf(5, static_cast<uint32_t>(rank), 1000));
   const std::string fewer = "of 2 steps there are 1: a worker keeps the last 32 at most";
   EXPECT_THAT(Build(2).notes, ElementsAre(fewer));
   EXPECT_THAT(Build(9).notes, ElementsAre("asked for 9 steps; the job has completed 2", fewer));
-  for (const size_t rank : {0, 1}) AddRun(rank, RunOf(4, static_cast<uint32_t>(rank), 500));
+  for (const size_t rank : {0U, 1U}) AddRun(rank, RunOf(4, static_cast<uint32_t>(rank), 500));
   EXPECT_THAT(Build(2).notes, IsEmpty());
 }
 

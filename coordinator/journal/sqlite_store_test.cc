@@ -102,7 +102,7 @@ class SqliteStoreTest : public testing::Test {
 };
 
 TEST_F(SqliteStoreTest, KeepsEveryEntryThatWasAppendedWhenItsProcessIsKilled) {
-  for (const uint64_t kill_after : {1, 7, 150}) {
+  for (const uint64_t kill_after : {1U, 7U, 150U}) {
     std::filesystem::remove(path_);
     int acknowledged[2];
     ASSERT_EQ(pipe(acknowledged), 0);

@@ -125,7 +125,7 @@ TEST_F(CoordinatorMetricsTest, WhatStagesDoSumsToTheTimeOfTheRun) {
   Advance(absl::Seconds(7));
   harness_.RunUntil([&] { return harness_.job(job_).progress.phase != Phase::kEvaluating; });
   EXPECT_DOUBLE_EQ(Seconds(0, "evaluation"), 7);
-  for (const uint32_t stage : {0, 1, 2}) EXPECT_NEAR(AllSeconds(stage), 13, 1e-9);
+  for (const uint32_t stage : {0U, 1U, 2U}) EXPECT_NEAR(AllSeconds(stage), 13, 1e-9);
 }
 
 TEST_F(CoordinatorMetricsTest, APauseIsNobodysTime) {

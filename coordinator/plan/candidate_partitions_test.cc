@@ -72,7 +72,7 @@ TEST(CandidatePartitionsTest, WhatDoesNotFitSaysByHowMuch) {
 TEST(CandidatePartitionsTest, ACutThatIsAskedForIsTheOnlyOne) {
   v1::PartitionSpec spec;
   spec.set_kind(v1::PartitionSpec::KIND_LAYERS);
-  for (const uint32_t blocks : {10, 2, 2, 2}) spec.add_num_blocks(blocks);
+  for (const uint32_t blocks : {10U, 2U, 2U, 2U}) spec.add_num_blocks(blocks);
   CandidatePartitions partitions(spec);
   EXPECT_EQ(partitions.Best(ProblemOf("1f1b", 0))->stages[0], (LayerRange{0, 10}));
   EXPECT_THAT(std::string(partitions.Best(ProblemOf("zb_v", 0)).status().message()), HasSubstr("is for 4 stages"));

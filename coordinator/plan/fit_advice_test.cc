@@ -105,7 +105,8 @@ TEST(FitAdviceTest, AnotherScheduleOrPartitionMayBeEnough) {
   spec.mutable_parallelism()->set_schedule("1f1b");
   const std::vector<WorkerProfile> workers = EqualWorkers(4, PeakBytes(spec, 4));
   spec.mutable_parallelism()->mutable_partition()->set_kind(v1::PartitionSpec::KIND_LAYERS);
-  for (const uint32_t blocks : {10, 2, 2, 2}) spec.mutable_parallelism()->mutable_partition()->add_num_blocks(blocks);
+  for (const uint32_t blocks : {10U, 2U, 2U, 2U})
+    spec.mutable_parallelism()->mutable_partition()->add_num_blocks(blocks);
   EXPECT_THAT(Advice(spec, workers),
               AllOf(HasSubstr("stage 0 (layers 0 to 10)"), HasSubstr("it fits with parallelism.partition auto")));
 }

@@ -69,8 +69,8 @@ TEST(JobCutTest, ANamedScheduleIsTheOnlyOne) {
 
 // What hand-made schedules gain by their formulas is what a job gains.
 TEST(JobCutTest, AutoIsNoWorseThanAnySchedule) {
-  for (const size_t num_workers : {2, 4, 8}) {
-    for (const uint64_t num_micro_batches : {4, 16, 32}) {
+  for (const size_t num_workers : {2U, 4U, 8U}) {
+    for (const uint64_t num_micro_batches : {4U, 16U, 32U}) {
       v1::JobSpec spec = SmallJobSpec(num_micro_batches, 1);
       const absl::StatusOr<JobCut> chosen = CutJob(spec, EqualWorkers(num_workers), {});
       ASSERT_TRUE(chosen.ok()) << chosen.status();

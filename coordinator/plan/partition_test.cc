@@ -48,14 +48,14 @@ double LeastBottleneck(const std::vector<double>& costs, size_t num_stages) {
 }
 
 TEST(PartitionTest, TransformersWithLargeHeadsAreCutAsWellAsCanBe) {
-  for (const size_t num_blocks : {24, 32, 48, 61, 80}) {
+  for (const size_t num_blocks : {24U, 32U, 48U, 61U, 80U}) {
     for (const double head : {1, 3, 6, 12}) {
       std::vector<double> costs(num_blocks + 2, 100);
       costs.front() = 5;
       costs.back() = 100 * head;
       PartitionProblem problem{.layers = {}, .workers = {}};
       for (const double cost : costs) problem.layers.push_back({.forward_seconds = cost});
-      for (const size_t num_workers : {2, 4, 8, 16}) {
+      for (const size_t num_workers : {2U, 4U, 8U, 16U}) {
         problem.workers.resize(num_workers);
         const absl::StatusOr<Partition> partition = BalancedPartition(problem);
         ASSERT_TRUE(partition.ok()) << partition.status();

@@ -90,7 +90,7 @@ TEST(PlannerChoiceTest, ChoosesTheMicroBatchSizeWithTheShortestStep) {
   ASSERT_TRUE(job.ok()) << job.status();
   const uint64_t chosen = job->graph.micro_batch_size();
   EXPECT_EQ(job->plan.num_micro_batches() * chosen, 16u);
-  for (const uint64_t size : {1, 2, 4, 8}) {
+  for (const uint64_t size : {1U, 2U, 4U, 8U}) {
     const absl::StatusOr<PlannedJob> other =
         PlanJob(TinySpec({{"training.micro_batch_size", absl::StrCat(size)}}), EqualWorkers(2));
     ASSERT_TRUE(other.ok()) << other.status();
@@ -104,7 +104,7 @@ TEST(PlannerChoiceTest, ChoosesTheMicroBatchSizeWithTheShortestStep) {
 // On which a call takes a millisecond for each sample, or whatever its samples, as two sizes have shown.
 std::vector<WorkerProfile> MeasuredWorkers(size_t count, bool constant, uint64_t memory_bytes = 0) {
   LayerCosts costs;
-  for (const uint64_t size : {1, 8}) {
+  for (const uint64_t size : {1U, 8U}) {
     const v1::ModelGraph graph = *BuildModelGraph(WithMicroBatchSize(WithoutMicroBatchSize(), size));
     for (const v1::LayerSpec& layer : graph.layers()) {
       const double seconds = constant ? 1e-3 : 1e-3 * static_cast<double>(size);

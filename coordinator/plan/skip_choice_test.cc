@@ -99,7 +99,7 @@ TEST(SkipChoiceTest, AMoveIsTimedWithTheSkipEdgesThatItBrings) {
   const auto advice = [](const Connections& connections) {
     CutRequest request = SmallCutRequest(SlowLinks(2, 1e7));
     request.partition.set_kind(v1::PartitionSpec::KIND_LAYERS);
-    for (const uint32_t blocks : {9, 7}) request.partition.add_num_blocks(blocks);
+    for (const uint32_t blocks : {9U, 7U}) request.partition.add_num_blocks(blocks);
     for (const auto& [from, to] : connections) {
       v1::SkipConnection& connection = *request.graph.add_skip_connections();
       connection.set_from_layer(from);

@@ -125,7 +125,7 @@ SmallPipeline FrozenPrefix(const std::string& schedule, uint32_t num_micro_batch
 
 TEST(FrozenLayersTest, AFrozenStageHoldsNothingBetweenItsForwards) {
   const SmallPipeline pipeline = FrozenPrefix("1f1b", 12);
-  for (const size_t rank : {0, 1}) {
+  for (const size_t rank : {0U, 1U}) {
     const v1::StageProgram& program = pipeline.programs[rank];
     EXPECT_EQ(program.stages(0).frozen_below(), rank == 1);
     EXPECT_TRUE(program.stages(0).pending().empty());

@@ -254,7 +254,7 @@ TEST_P(VerifierMutationTest, EveryMutantThatBreaksADependencyIsRefused) {
     }
     if (p == 3) continue;
     // All stages recompute, or every other one.
-    for (const uint32_t distance : {1, 2}) {
+    for (const uint32_t distance : {1U, 2U}) {
       std::vector<bool> recomputes(p * v);
       for (uint32_t stage = 0; stage < p * v; stage += distance) recomputes[stage] = true;
       CheckMutants(std::string(GetParam()->name()),

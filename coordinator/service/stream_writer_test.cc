@@ -38,7 +38,7 @@ class StreamWriterTest : public testing::Test {
 };
 
 TEST_F(StreamWriterTest, WritesOneAfterAnother) {
-  for (const uint64_t sequence : {1, 2, 3}) Push(sequence);
+  for (const uint64_t sequence : {1U, 2U, 3U}) Push(sequence);
   EXPECT_EQ(written(), std::vector<uint64_t>{1});
   writer_.OnWriteDone(true);
   writer_.OnWriteDone(true);
@@ -48,7 +48,7 @@ TEST_F(StreamWriterTest, WritesOneAfterAnother) {
 }
 
 TEST_F(StreamWriterTest, RefusesWhatDoesNotFit) {
-  for (const uint64_t sequence : {1, 2, 3, 4}) Push(sequence);  // one is being written, three wait
+  for (const uint64_t sequence : {1U, 2U, 3U, 4U}) Push(sequence);  // one is being written, three wait
   EXPECT_FALSE(writer_.HasRoom());
   EXPECT_EQ(writer_.Push(Reply(5)).code(), absl::StatusCode::kResourceExhausted);
   writer_.OnWriteDone(true);

@@ -148,7 +148,7 @@ void TimeLargeModels() {
   Time("200 layers, 64 workers, 4 GiB", LargeModel(200, 64), 4 * kGiB);
   Time("200 layers, 8 workers, 40 GiB", LargeModel(200, 8), 40 * kGiB);
   Time("1000 layers, 16 workers, 100 GiB", LargeModel(1000, 16), 100 * kGiB);
-  for (const size_t num_workers : {8, 16}) {
+  for (const size_t num_workers : {8U, 16U}) {
     PartitionProblem problem = LargeModel(96, num_workers);
     problem.num_chunks = 2;
     Time(num_workers == 8 ? "96 layers, 8 workers x 2, loop" : "96 layers, 16 workers x 2, loop", problem, kNoLimit);

@@ -83,7 +83,7 @@ TEST_F(AgentTraceTest, AnswersWhileAProgramRuns) {
   };
   Begin();
   RunSteps(1, 2);
-  for (const uint32_t rank : {0, 1}) harness_.Send(rank, harness_.RunStep(rank, 3));
+  for (const uint32_t rank : {0U, 1U}) harness_.Send(rank, harness_.RunStep(rank, 3));
   EXPECT_THAT(Runs(Read(1, 3)), ElementsAre(Pair(1, 1), Pair(1, 2)));
   hold.store(false);
   EXPECT_TRUE(harness_.Receive(0).has_step_prepared());
@@ -99,7 +99,7 @@ TEST_F(AgentTraceTest, StepsSurviveAnEpochAndTheEndOfTheJob) {
   EXPECT_THAT(Runs(Read(1, 2)), ElementsAre(Pair(1, 1), Pair(2, 2)));
   v1::CoordinatorMessage release;
   release.mutable_release();
-  for (const uint32_t rank : {0, 1}) harness_.Send(rank, release);
+  for (const uint32_t rank : {0U, 1U}) harness_.Send(rank, release);
   EXPECT_THAT(Runs(Read(1, 2)), ElementsAre(Pair(1, 1), Pair(2, 2)));
   harness_.job = "next";
   harness_.epoch = 3;

@@ -79,7 +79,7 @@ class StageConformanceTest : public testing::TestWithParam<Implementation> {
     return Tensor::Of(labels_.data(), v1::DTYPE_I32, {micro_batch_.samples, static_cast<int64_t>(model_.seq)});
   }
 
-  const SmallModel model_;
+  const SmallModel model_{};
   v1::ModelGraph graph_ = model_.Graph();
   const std::unique_ptr<Device> device_ =
       GetParam().device == "cpu" ? *CpuDevice::Create({}) : *ReferenceDevice::Create({});
