@@ -155,7 +155,7 @@ TEST_F(UcxPortTest, GarbageAndSilenceDisturbNobody) {
   MakeGroup();
   std::mt19937 random(1);
   std::vector<std::unique_ptr<Stranger>> held;
-  for (int i = 0; i < 60; ++i) {
+  for (size_t i = 0; i < 60; ++i) {
     held.push_back(std::make_unique<Stranger>(port_));
     ASSERT_TRUE(held.back()->is_connected());
     std::string bytes(random() % 100000, '\0');

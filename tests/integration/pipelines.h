@@ -24,7 +24,7 @@ inline std::vector<Pipeline> PipelinesToTry() {
       {"interleaved", 2, 4},   {"zb_v", 2, 2},  {"zb_v", 4, 2, "full"},  {"v_half", 3, 2, "full"},
       {"dualpipe_v", 2, 2},
   };
-#if defined(__SANITIZE_ADDRESS__)
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   constexpr size_t kStride = 3;
 #else
   constexpr size_t kStride = 1;

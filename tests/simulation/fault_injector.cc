@@ -210,7 +210,7 @@ void FaultInjector::HangDevice(WorkerHost& host) {
 void FaultInjector::WedgeDevice(WorkerHost& host) {
   SimulatedWorker& worker = host.current();
   worker.trouble().hangs = worker.trouble().wedged = true;
-  During(host.name(), to_.world.random.Between(absl::Seconds(1), absl::Seconds(6)), [this, &host, &worker] {
+  During(host.name(), to_.world.random.Between(absl::Seconds(1), absl::Seconds(6)), [&host, &worker] {
     if (!worker.alive()) return;
     worker.Kill(/*silent=*/false);
     if (!host.current().alive()) host.Start();

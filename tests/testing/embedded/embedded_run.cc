@@ -6,13 +6,6 @@
 #include "common/status_macros.h"
 
 namespace stagecoach {
-namespace {
-
-// Steps that may be waiting to be shown.
-constexpr size_t kEventCapacity = 1 << 20;
-
-}  // namespace
-
 absl::StatusOr<std::unique_ptr<EmbeddedRun>> EmbeddedRun::Start(const v1::JobSpec& spec, Options options) {
   auto run = absl::WrapUnique(new EmbeddedRun());
   STAGECOACH_ASSIGN_OR_RETURN(run->cluster_, EmbeddedCluster::Create(std::move(options)));
