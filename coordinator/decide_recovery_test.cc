@@ -122,6 +122,26 @@ TEST_F(RecoveryTest, AStepThatOneWorkerKnowsIsCommittedIsTakenOver) {
   ExpectTheSameEnd();
 }
 
+// The power took the commit of the first step; the job was cancelled before anybody had dialled who knows of it, and
+// the coordinator died when it had written that the epoch is over, and not yet that the job is.
+TEST_F(RecoveryTest, AStepIsTakenOverAlthoughTheEpochHasEndedSince) {
+  harness_.RunUntil([&] { return step() == 1; });
+  harness_.Step("b");  // applies it
+  ASSERT_TRUE(harness_.journal.back().has_step_committed());
+  harness_.journal.pop_back();
+  harness_.events.pop_back();
+  harness_.Restart();
+  harness_.Feed(CancelRequested{1, job_});
+  ASSERT_EQ(state(), v1::JOB_STATE_CANCELLED);
+  harness_.journal.pop_back();
+  ASSERT_TRUE(harness_.journal.back().has_epoch_ended());
+  harness_.Restart();
+  ASSERT_EQ(state(), v1::JOB_STATE_RECOVERING);
+  DialAll();
+  EXPECT_EQ(step(), 1u);
+  ExpectTheSameEnd();
+}
+
 TEST_F(RecoveryTest, NoRecordIsTakenOverThatCannotBeTheJobs) {
   const std::vector<std::function<void(v1::HeldJob&)>> lies = {
       [](v1::HeldJob& held) { held.set_job("another"); },
