@@ -263,6 +263,7 @@ void SimulatedWorker::HandleAssign(const v1::Fence& fence, v1::AssignStages& ass
   const JobId job(fence.job());
   const Epoch epoch(fence.epoch());
   if (holds_job_ && job != filter_.job()) {
+    filter_.NoteEnd(job, epoch);  // an earlier one that is late is not begun either
     return Refuse(fence, absl::FailedPreconditionError("the worker still holds another job"));
   }
   if (job == filter_.job() && epoch == filter_.epoch()) {

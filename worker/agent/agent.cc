@@ -251,6 +251,7 @@ void Agent::HandleAssign(const v1::Fence& fence, v1::AssignStages& assignment) {
   const JobId job(fence.job());
   const Epoch epoch(fence.epoch());
   if (holds_job_ && job != filter_.job()) {
+    filter_.NoteEnd(job, epoch);  // an earlier one that is late is not begun either
     return Refuse(fence, absl::FailedPreconditionError(
                              absl::StrCat("the worker still holds job ", filter_.job().value(), "; release it first")));
   }

@@ -190,6 +190,27 @@ TEST_F(AgentTest, RefusesOrdersThatDoNotFit) {
   ExpectFailure(0, absl::StatusCode::kFailedPrecondition, "still holds job job");
 }
 
+// Two orders of another job come while this one is held, the earlier one last.
+TEST_F(AgentTest, BeginsNoEpochBeforeOneThatItRefused) {
+  harness_.Assign();
+  harness_.job = "other";
+  harness_.epoch = 2;
+  harness_.Send(0, harness_.AssignStages(0));
+  ExpectFailure(0, absl::StatusCode::kFailedPrecondition, "still holds job job");
+  v1::CoordinatorMessage release;
+  release.mutable_release();
+  harness_.job = "job";
+  harness_.epoch = 1;
+  harness_.Send(0, release);
+  harness_.job = "other";
+  harness_.Send(0, harness_.AssignStages(0));
+  EXPECT_TRUE(harness_.IsQuiet(0));
+  EXPECT_EQ(harness_.worker(0).agent->status().dropped_messages, 1u);
+  harness_.epoch = 3;
+  harness_.Send(0, harness_.AssignStages(0));
+  EXPECT_TRUE(harness_.Receive(0).has_stages_prepared());
+}
+
 TEST_F(AgentTest, RefusesAProgramForOtherFrozenLayers) {
   v1::CoordinatorMessage order = harness_.AssignStages(1);
   order.mutable_assign_stages()->mutable_program()->mutable_stages(0)->set_frozen_below(true);
