@@ -299,6 +299,18 @@ TEST(StateCheckTest, RefusesEntriesThatDoNotFollow) {
   checkpoint.mutable_checkpoint_completed()->set_step(99);
   EXPECT_EQ(code(checkpoint), kRefused);
   EXPECT_EQ(code(next()), kRefused);
+
+  v1::JournalEntry end = next();
+  end.mutable_epoch_ended()->set_job(job.value());
+  end.mutable_epoch_ended()->set_epoch(1);
+  harness.state.Apply(end);
+  commit.set_sequence(harness.state.last_sequence() + 1);
+  commit.mutable_step_committed()->set_epoch(1);
+  EXPECT_EQ(code(commit), kRefused);
+  commit.mutable_step_committed()->clear_event();
+  EXPECT_EQ(code(commit), absl::StatusCode::kOk);  // a worker has had it before
+  commit.mutable_step_committed()->set_epoch(2);
+  EXPECT_EQ(code(commit), kRefused);
 }
 
 }  // namespace

@@ -17,10 +17,11 @@ absl::Status CheckCommit(const v1::StepCommitted& commit, const JobRecord& job) 
   if (HasEnded(job.history.state)) return Inconsistent(job, "a step was committed after the job's end");
   // A record without its event was learned from a worker, maybe after the end of the epoch in which it was made, or is
   // what a compacted journal still has: steps before it may be unknown.
-  const bool has_ended = commit.has_event() && EpochHasEnded(job.history);
-  if (commit.epoch() != job.history.epoch.value() || has_ended) {
-    return Inconsistent(job, absl::StrCat("a step was committed in epoch ", commit.epoch(), ", and the job's epoch ",
-                                          job.history.epoch.value(), has_ended ? " has ended" : " is current"));
+  const bool is_too_late = commit.has_event() && EpochHasEnded(job.history);
+  if (commit.epoch() != job.history.epoch.value() || is_too_late) {
+    return Inconsistent(
+        job, absl::StrCat("a step was committed in epoch ", commit.epoch(), ", and the job's epoch ",
+                          job.history.epoch.value(), EpochHasEnded(job.history) ? " has ended" : " is current"));
   }
   const uint64_t next = job.history.last_commit.step() + 1;
   if (commit.has_event() ? commit.record().step() != next : commit.record().step() < next) {
