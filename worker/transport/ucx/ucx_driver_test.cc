@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/check.h"
 #include "common/clock.h"
 #include "worker/transport/ucx/ucx_edges.h"
 
@@ -24,31 +25,41 @@ constexpr std::chrono::seconds kLong(20);  // never reached by a passing test
 
 UcxDriver::TimePoint In(std::chrono::nanoseconds time) { return std::chrono::steady_clock::now() + time; }
 
-// Keeps a thread from going on, wherever it is, as a machine does that has no processor for it.
+// Keeps a thread from going on, as a machine does that has no processor for it. The thread must be in a system call
+// that a signal interrupts, or about to be, and hold no lock. One at a time.
 class StoppedThread {
  public:
   explicit StoppedThread(pthread_t thread) {
-    entered_ = eventfd(0, 0);
-    leave_ = eventfd(0, 0);
+    for (int* const event : {&entered_, &leave_, &left_}) {
+      *event = eventfd(0, EFD_CLOEXEC);
+      STAGECOACH_CHECK(*event >= 0);
+    }
     struct sigaction action = {};
     action.sa_handler = [](int) {
-      eventfd_t ignored;
       eventfd_write(entered_, 1);
-      eventfd_read(leave_, &ignored);
+      Take(leave_);
+      eventfd_write(left_, 1);
     };
-    sigaction(SIGUSR1, &action, &before_);
-    pthread_kill(thread, SIGUSR1);
-    eventfd_t ignored;
-    eventfd_read(entered_, &ignored);
+    STAGECOACH_CHECK(sigaction(SIGUSR1, &action, &before_) == 0);
+    STAGECOACH_CHECK(pthread_kill(thread, SIGUSR1) == 0);
+    Take(entered_);
   }
   ~StoppedThread() {
     eventfd_write(leave_, 1);
+    Take(left_);
     sigaction(SIGUSR1, &before_, nullptr);
+    for (const int event : {entered_, leave_, left_}) close(event);
   }
 
  private:
+  static void Take(int event) {
+    eventfd_t ignored;
+    eventfd_read(event, &ignored);
+  }
+
   static inline int entered_ = -1;
   static inline int leave_ = -1;
+  static inline int left_ = -1;
   struct sigaction before_ = {};
 };
 
@@ -78,7 +89,8 @@ class FakeEngine final : public UcxDriver::Engine {
   // The next step takes so long.
   void DelayStep(std::chrono::milliseconds time) { delay_.store(time); }
   bool has_begun_delay() const { return delay_.load() == std::chrono::milliseconds(0); }
-  // Who sleeps when somebody is next woken gets no processor until LetSleeperGo.
+  // Who is on the descriptor when somebody is next woken gets no processor until LetSleeperGo. Nothing may have
+  // arrived, and no timer run.
   void KeepNextSleeper() { keep_sleeper_ = true; }
   bool is_sleeper_kept() const { return kept_sleeper_.has_value(); }
   void LetSleeperGo() { kept_sleeper_.reset(); }
@@ -106,7 +118,8 @@ class FakeEngine final : public UcxDriver::Engine {
     return true;
   }
   UcxDriver::TimePoint next_step() const override {
-    return interval_.count() == 0 ? UcxDriver::TimePoint::max() : In(interval_);
+    const std::chrono::milliseconds interval = interval_.load();
+    return interval.count() == 0 ? UcxDriver::TimePoint::max() : In(interval);
   }
   bool TakeSettled() override { return std::exchange(settled_, false); }
   void Stop(const absl::Status&) override {
@@ -138,7 +151,7 @@ class FakeEngine final : public UcxDriver::Engine {
   std::atomic<int> num_inside_{0};
   std::atomic<int> num_arrived_{0}, num_started_{0}, num_steps_{0}, num_sleeps_{0};
   std::atomic<bool> stopped_{false}, destroyed_{false};
-  std::chrono::milliseconds interval_{0};
+  std::atomic<std::chrono::milliseconds> interval_{};
   std::atomic<std::chrono::milliseconds> delay_{};
   bool settled_ = false;         // of who has the turn
   pthread_t last_sleeper_ = {};  // likewise
@@ -200,22 +213,6 @@ TEST_F(UcxDriverTest, ADeadlineIsKeptAlthoughTheFirstStepTookLong) {
     driver_.WaitUntil([] { return false; }, start + std::chrono::milliseconds(25));
     EXPECT_LT(std::chrono::steady_clock::now() - start, kLong);
   }
-}
-
-// The one who was woken needs the processor that who waits would have kept.
-TEST_F(UcxDriverTest, WhoWaitsSleepsAlthoughTheOneItTookTheTurnFromHasNotLeft) {
-  engine_.KeepNextSleeper();
-  for (int seen = 0; !engine_.is_sleeper_kept();) {
-    while (engine_.num_sleeps() == seen) std::this_thread::yield();
-    seen = engine_.num_sleeps();
-    ASSERT_TRUE(driver_.Post(transfer_));
-  }
-  const int before = engine_.num_steps();
-  driver_.WaitUntil([] { return false; }, In(std::chrono::milliseconds(20)));
-  EXPECT_LT(engine_.num_steps() - before, 10);
-  engine_.LetSleeperGo();
-  engine_.Arrive();
-  WaitForArrivals(1);
 }
 
 TEST_F(UcxDriverTest, StepsWhenTheEngineAsksForIt) {
@@ -293,6 +290,68 @@ TEST_F(UcxDriverTest, AbortEndsWaitsAndEverythingAfterIt) {
   EXPECT_FALSE(driver_.Run([] { FAIL(); }));
   EXPECT_FALSE(driver_.Post(transfer_));
   driver_.WaitUntil([] { return false; }, In(kLong));
+}
+
+// The progress thread has been woken, since a post took its turn, and has not left the descriptor.
+class UcxDriverLeavingTest : public UcxDriverTest {
+ protected:
+  UcxDriverLeavingTest() {
+    engine_.KeepNextSleeper();
+    for (int seen = 0; !engine_.is_sleeper_kept();) {
+      while (engine_.num_sleeps() == seen) std::this_thread::yield();
+      seen = engine_.num_sleeps();
+      EXPECT_TRUE(driver_.Post(transfer_));
+    }
+  }
+  ~UcxDriverLeavingTest() override {
+    engine_.LetSleeperGo();
+    EXPECT_LT(std::chrono::steady_clock::now() - begin_, kLong);
+  }
+
+  // For something to arrive. Returns when the thread sleeps, or will.
+  NamedThread BeginWaiting() {
+    const int before = engine_.num_sleeps();
+    NamedThread waiting("waiting",
+                        [this] { driver_.WaitUntil([this] { return engine_.num_arrived() > 0; }, begin_ + kLong); });
+    while (engine_.num_sleeps() == before) std::this_thread::yield();
+    return waiting;
+  }
+
+  const std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
+// The one who was woken needs the processor that the other would have kept.
+TEST_F(UcxDriverLeavingTest, WhoWaitsSleeps) {
+  const int before = engine_.num_steps();
+  driver_.WaitUntil([] { return false; }, In(std::chrono::milliseconds(20)));
+  EXPECT_LT(engine_.num_steps() - before, 10);
+}
+
+TEST_F(UcxDriverLeavingTest, WhoWaitsSeesWhatHasArrivedWhenTheOtherIsGone) {
+  const NamedThread waiting = BeginWaiting();
+  engine_.Arrive();
+  engine_.LetSleeperGo();
+}
+
+TEST_F(UcxDriverLeavingTest, WhoWaitsStartsWhatIsPosted) {
+  const NamedThread waiting = BeginWaiting();
+  const int before = engine_.num_started();
+  ASSERT_TRUE(driver_.Post(transfer_));
+  while (engine_.num_started() == before && std::chrono::steady_clock::now() < begin_ + kLong) {
+    std::this_thread::yield();
+  }
+  engine_.Arrive();
+  engine_.LetSleeperGo();
+}
+
+TEST_F(UcxDriverLeavingTest, WorkNeedNotWait) {
+  const NamedThread waiting = BeginWaiting();
+  ASSERT_TRUE(driver_.Run([this] { engine_.Arrive(); }));
+}
+
+TEST_F(UcxDriverLeavingTest, AbortEndsTheWait) {
+  const NamedThread waiting = BeginWaiting();
+  driver_.Abort(absl::AbortedError("the end"));
 }
 
 TEST(UcxDriverLifeTest, TheEngineIsDestroyedByTheEndOfTheDriver) {
