@@ -19,9 +19,8 @@ cmake --preset tsan > /dev/null
 targets=("${threaded[@]/#/stagecoach_}")
 cmake --build --preset tsan --target "${targets[@]/%/_test}" -- --quiet
 # UCX's watch over memory runs in threads of which ThreadSanitizer has already let go.
-export UCX_MEM_EVENTS=no
 for name in "${threaded[@]}"; do
-  TSAN_OPTIONS=suppressions="$PWD/tests/tsan.supp" "build/tsan/tests/stagecoach_${name}_test" --gtest_brief=1 --gtest_filter='-*OpenMp*'
+  UCX_MEM_EVENTS=no TSAN_OPTIONS=suppressions="$PWD/tests/tsan.supp" "build/tsan/tests/stagecoach_${name}_test" --gtest_brief=1 --gtest_filter='-*OpenMp*'
 done
 
 echo "== fuzz"

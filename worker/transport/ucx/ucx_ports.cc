@@ -9,7 +9,6 @@
 
 #include <cerrno>
 #include <cstdlib>
-#include <functional>
 #include <limits>
 
 namespace stagecoach {
@@ -21,9 +20,11 @@ struct ListeningSocket {
   in_port_t port = 0;  // in network order
 };
 
-void ForEachListeningSocket(const std::function<void(const ListeningSocket&)>& visit) {
+// Of the process, whoever's they are.
+std::vector<ListeningSocket> ListeningSockets() {
+  std::vector<ListeningSocket> sockets;
   DIR* directory = opendir("/proc/self/fd");
-  if (directory == nullptr) return;
+  if (directory == nullptr) return sockets;
   while (const dirent* entry = readdir(directory)) {
     const int descriptor = std::atoi(entry->d_name);
     int listens = 0;
@@ -37,9 +38,10 @@ void ForEachListeningSocket(const std::function<void(const ListeningSocket&)>& v
     ListeningSocket socket{.descriptor = descriptor, .inode = found.st_ino, .port = 0};
     if (address.ss_family == AF_INET) socket.port = reinterpret_cast<const sockaddr_in*>(&address)->sin_port;
     if (address.ss_family == AF_INET6) socket.port = reinterpret_cast<const sockaddr_in6*>(&address)->sin6_port;
-    if (socket.port != 0) visit(socket);
+    if (socket.port != 0) sockets.push_back(socket);
   }
   closedir(directory);
+  return sockets;
 }
 
 // A socket that stops listening would have UCX ask it for connections for ever. One that gets no packets is quiet:
@@ -59,16 +61,16 @@ bool LeaveAllInterfaces(int descriptor) {
 }  // namespace
 
 UcxPorts::UcxPorts() {
-  ForEachListeningSocket([this](const ListeningSocket& socket) { foreign_.insert(socket.inode); });
+  for (const ListeningSocket& socket : ListeningSockets()) foreign_.insert(socket.inode);
 }
 
 void UcxPorts::Find(const std::string& address) {
-  ForEachListeningSocket([&](const ListeningSocket& socket) {
+  for (const ListeningSocket& socket : ListeningSockets()) {
     const std::string in_address(reinterpret_cast<const char*>(&socket.port), sizeof(socket.port));
-    if (foreign_.contains(socket.inode) || address.find(in_address) == std::string::npos) return;
+    if (foreign_.contains(socket.inode) || address.find(in_address) == std::string::npos) continue;
     descriptors_.push_back(socket.descriptor);
     numbers_.push_back(ntohs(socket.port));
-  });
+  }
 }
 
 absl::Status UcxPorts::Close() const {
