@@ -20,6 +20,10 @@ constexpr std::chrono::microseconds kLongestStandby(200);
 // after by the progress thread, which then sleeps on a timer itself.
 constexpr std::chrono::milliseconds kFarAway(10);
 
+// How long who waits goes on asking before it sleeps: being woken takes as long. A peer that shares memory, and only
+// moves data, has answered by then.
+constexpr std::chrono::microseconds kBusyWait(10);
+
 void SleepOn(int descriptor, UcxDriver::TimePoint deadline) {
   pollfd polled = {descriptor, POLLIN, 0};
   if (deadline == UcxDriver::TimePoint::max()) {
@@ -189,12 +193,15 @@ void UcxDriver::WakeSleepers() {
 }
 
 bool UcxDriver::Drive(Turn turn, absl::FunctionRef<bool()> stop, TimePoint deadline) {
+  const TimePoint busy_until = turn == progress_turn_ ? TimePoint() : std::chrono::steady_clock::now() + kBusyWait;
   while (true) {
     StartPosted();
     const bool stepped = Step();
     if (aborting_ || stop()) return true;
     if (stepped || num_posted_ > 0) continue;
-    if (std::chrono::steady_clock::now() >= deadline) return true;
+    const TimePoint now = std::chrono::steady_clock::now();
+    if (now >= deadline) return true;
+    if (now < busy_until) continue;
     if (!Sleep(turn, stop, deadline)) return false;
   }
 }

@@ -324,7 +324,7 @@ class UcxDriverLeavingTest : public UcxDriverTest {
 TEST_F(UcxDriverLeavingTest, WhoWaitsSleeps) {
   const int before = engine_.num_steps();
   driver_.WaitUntil([] { return false; }, In(std::chrono::milliseconds(20)));
-  EXPECT_LT(engine_.num_steps() - before, 10);
+  EXPECT_LT(engine_.num_steps() - before, 500);  // it asks for a moment first; without sleep there are 20,000
 }
 
 TEST_F(UcxDriverLeavingTest, WhoWaitsSeesWhatHasArrivedWhenTheOtherIsGone) {
