@@ -250,67 +250,79 @@ TEST(ReplaySeedsTest, TheSeedsReachEveryEnd) {
 
 INSTANTIATE_TEST_SUITE_P(Seeds, ReplayTest, testing::Range(1u, 41u));
 
-TEST(StateCheckTest, RefusesEntriesThatDoNotFollow) {
-  DecideHarness harness;
-  harness.Connect("a");
-  const JobId job = harness.Submit(SmallSpec());
-  harness.FinishPlanning(SmallPlan(1));
-  harness.RunUntil([&] { return harness.job(job).history.last_commit.step() == 2; });
-  const auto next = [&] {
+// After the second of a job's steps.
+class StateCheckTest : public testing::Test {
+ protected:
+  StateCheckTest() {
+    harness_.Connect("a");
+    job_ = harness_.Submit(SmallSpec());
+    harness_.FinishPlanning(SmallPlan(1));
+    harness_.RunUntil([&] { return harness_.job(job_).history.last_commit.step() == 2; });
+  }
+  v1::JournalEntry Next() const {
     v1::JournalEntry entry;
-    entry.set_sequence(harness.state.last_sequence() + 1);
+    entry.set_sequence(harness_.state.last_sequence() + 1);
     entry.set_coordinator_term(1);
     return entry;
-  };
-  const auto code = [&](const v1::JournalEntry& entry) { return harness.state.Check(entry).code(); };
-  constexpr auto kRefused = absl::StatusCode::kFailedPrecondition;
+  }
+  v1::JournalEntry Commit(uint64_t epoch, uint64_t step) const {
+    v1::JournalEntry entry = Next();
+    entry.mutable_step_committed()->set_job(job_.value());
+    entry.mutable_step_committed()->set_epoch(epoch);
+    entry.mutable_step_committed()->mutable_record()->set_step(step);
+    return entry;
+  }
+  absl::StatusCode Code(const v1::JournalEntry& entry) const { return harness_.state.Check(entry).code(); }
 
-  v1::JournalEntry commit = next();
-  commit.mutable_step_committed()->set_job(job.value());
-  commit.mutable_step_committed()->set_epoch(1);
-  commit.mutable_step_committed()->mutable_record()->set_step(3);
-  EXPECT_EQ(code(commit), absl::StatusCode::kOk);
-  commit.set_sequence(harness.state.last_sequence());
-  EXPECT_EQ(code(commit), kRefused);
-  commit.set_sequence(harness.state.last_sequence() + 1);
+  static constexpr auto kRefused = absl::StatusCode::kFailedPrecondition;
+  DecideHarness harness_;
+  JobId job_;
+};
+
+TEST_F(StateCheckTest, RefusesEntriesThatDoNotFollow) {
+  v1::JournalEntry commit = Commit(1, 3);
+  EXPECT_EQ(Code(commit), absl::StatusCode::kOk);
+  commit.set_sequence(harness_.state.last_sequence());
+  EXPECT_EQ(Code(commit), kRefused);
+  commit.set_sequence(harness_.state.last_sequence() + 1);
   commit.set_coordinator_term(0);
-  EXPECT_EQ(code(commit), kRefused);
+  EXPECT_EQ(Code(commit), kRefused);
   commit.set_coordinator_term(1);
   commit.mutable_step_committed()->mutable_record()->set_step(4);
-  EXPECT_EQ(code(commit), absl::StatusCode::kOk);  // learned from a worker: step 3 may be lost
+  EXPECT_EQ(Code(commit), absl::StatusCode::kOk);  // learned from a worker: step 3 may be lost
   commit.mutable_step_committed()->mutable_event();
-  EXPECT_EQ(code(commit), kRefused);
+  EXPECT_EQ(Code(commit), kRefused);
   commit.mutable_step_committed()->mutable_record()->set_step(3);
   commit.mutable_step_committed()->set_epoch(2);
-  EXPECT_EQ(code(commit), kRefused);
+  EXPECT_EQ(Code(commit), kRefused);
 
-  v1::JournalEntry state = next();
-  state.mutable_job_state_changed()->set_job(job.value());
+  v1::JournalEntry state = Next();
+  state.mutable_job_state_changed()->set_job(job_.value());
   state.mutable_job_state_changed()->set_state(v1::JOB_STATE_QUEUED);
-  EXPECT_EQ(code(state), kRefused);
+  EXPECT_EQ(Code(state), kRefused);
   state.mutable_job_state_changed()->set_job("nobody");
-  EXPECT_EQ(code(state), kRefused);
-  v1::JournalEntry epoch = next();
-  epoch.mutable_epoch_started()->set_job(job.value());
+  EXPECT_EQ(Code(state), kRefused);
+  v1::JournalEntry epoch = Next();
+  epoch.mutable_epoch_started()->set_job(job_.value());
   epoch.mutable_epoch_started()->mutable_placement()->set_epoch(1);
-  EXPECT_EQ(code(epoch), kRefused);
-  v1::JournalEntry checkpoint = next();
-  checkpoint.mutable_checkpoint_completed()->set_job(job.value());
+  EXPECT_EQ(Code(epoch), kRefused);
+  v1::JournalEntry checkpoint = Next();
+  checkpoint.mutable_checkpoint_completed()->set_job(job_.value());
   checkpoint.mutable_checkpoint_completed()->set_step(99);
-  EXPECT_EQ(code(checkpoint), kRefused);
-  EXPECT_EQ(code(next()), kRefused);
+  EXPECT_EQ(Code(checkpoint), kRefused);
+  EXPECT_EQ(Code(Next()), kRefused);
+}
 
-  v1::JournalEntry end = next();
-  end.mutable_epoch_ended()->set_job(job.value());
+TEST_F(StateCheckTest, OfAnEndedEpochTakesOnlyWhatAWorkerHasHadBefore) {
+  v1::JournalEntry end = Next();
+  end.mutable_epoch_ended()->set_job(job_.value());
   end.mutable_epoch_ended()->set_epoch(1);
-  harness.state.Apply(end);
-  commit.set_sequence(harness.state.last_sequence() + 1);
-  commit.mutable_step_committed()->set_epoch(1);
-  EXPECT_EQ(code(commit), kRefused);
-  commit.mutable_step_committed()->clear_event();
-  EXPECT_EQ(code(commit), absl::StatusCode::kOk);  // a worker has had it before
-  commit.mutable_step_committed()->set_epoch(2);
-  EXPECT_EQ(code(commit), kRefused);
+  harness_.state.Apply(end);
+  EXPECT_EQ(Code(Commit(1, 3)), absl::StatusCode::kOk);
+  EXPECT_EQ(Code(Commit(2, 3)), kRefused);
+  v1::JournalEntry decided = Commit(1, 3);
+  decided.mutable_step_committed()->mutable_event();
+  EXPECT_EQ(Code(decided), kRefused);
 }
 
 }  // namespace
