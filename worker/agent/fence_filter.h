@@ -19,7 +19,7 @@ class FenceFilter {
   const char* ReasonToDrop(const v1::Fence& fence);
   // The worker's epoch of `job` from now on: what carries a smaller one is dropped.
   void Adopt(const JobId& job, Epoch epoch);
-  // An epoch of a job that is not the worker's own has ended.
+  // An epoch of a job that is not the worker's own has ended, or was refused.
   void NoteEnd(const JobId& job, Epoch epoch);
 
   const JobId& job() const { return job_; }
